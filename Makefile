@@ -1,0 +1,37 @@
+# Two commands do everything on a machine with git, make and Python 3.11 or newer: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint wheel orders clean
+.DELETE_ON_ERROR:
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: .venv/ready  ## the paper's pendulum with every method
+	$(BIN)/python -m examples.demo
+
+test: .venv/ready lint wheel  ## everything that must hold
+	$(BIN)/python -m pytest
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+wheel: .venv/ready  ## build a wheel, install it in an empty environment, run the README's example there
+	rm -rf dist .wheel-env
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv .wheel-env
+	.wheel-env/bin/pip install --quiet dist/*.whl
+	$(BIN)/python tests/readme.py > .wheel-env/example.py
+	cd .wheel-env && bin/python -I example.py
+
+orders: .venv/ready  ## measure the orders in the README's table
+	$(BIN)/python -m examples.orders
+
+clean:
+	rm -rf .venv .wheel-env dist out

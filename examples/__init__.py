@@ -1,0 +1,1 @@
+"""Programs that show what holonax does: run them with `make`."""

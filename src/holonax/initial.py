@@ -1,0 +1,176 @@
+"""`start`: an initial state, checked before anything runs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from holonax.errors import StartError
+from holonax.projection import project_momentum, project_position
+from holonax.solve import Newton, Status
+from holonax.system import State, System
+
+ON_MANIFOLD = 1e-10
+"""Largest |g| and |g' v| accepted at a start, relative to the size of the terms they are made of."""
+
+FULL_RANK = 1e-12
+"""Smallest ratio of singular values accepted of g', of L_vv and of g' L_vv^-1 g'^T."""
+
+
+def start(system: System, q: Any, v: Any = None, p: Any = None, *, project: bool = False) -> State:
+    r"""An initial state on $T^*S$ from a position and a velocity (or a momentum); at rest if neither is given.
+
+    One state (`q` of shape (n,)) serves every path; shape (paths, n) holds one state per path.
+
+    Checked, with the number and the remedy in the error: shapes, finiteness, `k < n`, $g(q) = 0$, the hidden
+    constraint $g'(q) v = 0$, the rank of $g'$, the invertibility of $L_{vv}$.  `project=True` first moves q onto S and
+    then the momentum onto the cotangent space there.  Under `jit` or `grad`, where numbers are not known yet, only the
+    shapes are checked.
+
+    >>> import holonax as hx
+    >>> pendulum = hx.System(lambda q, v: 0.5 * v @ v - q[2], constraint=lambda q: q @ q - 1.0)
+    >>> hx.start(pendulum, q=[1.0, 0.0, 0.0], v=[0.0, 1.0, 0.5]).p
+    Array([0. , 1. , 0.5], dtype=float64)
+    >>> hx.start(pendulum, q=[1.0, 1.0, 0.0])
+    Traceback (most recent call last):
+        ...
+    holonax.errors.StartError: g(q) = 1 is not zero: q is off the manifold; correct q or pass project=True
+    """
+    if v is not None and p is not None:
+        raise StartError("both v and p are given, and one follows from the other; pass only one of them")
+    q = _vectors("q", q, None)
+    v = None if v is None else _vectors("v", v, q.shape)
+    p = None if p is None else _vectors("p", p, q.shape)
+    check_sizes(system, q.shape[-1])
+    evaluate = partial(_evaluate, system, project=project)
+    point = jax.jit(evaluate if q.ndim == 1 else jax.vmap(evaluate))(q, v, p)
+    if not any(isinstance(x, jax.core.Tracer) for x in point):  # the Lagrangian too may hold a traced parameter
+        _check(_Point(*(np.atleast_2d(x) if x.ndim < 2 else np.asarray(x) for x in point)))
+    return State(point.q, point.p, point.v)
+
+
+def check_sizes(system: System, n: int) -> None:
+    """Raise unless the system accepts `n` coordinates and leaves at least one of them free."""
+    if (objection := system.objection(n)) is not None:
+        raise StartError(f"{objection}; give q the number of coordinates that the system is written for")
+    if system.n is not None and system.n != n:
+        raise StartError(f"q has {n} coordinates but the system was built with n = {system.n}")
+    k, _ = system.sizes(n)
+    if k >= n:
+        raise StartError(f"k = {k} constraints leave nothing free of n = {n} coordinates; k must be below n")
+
+
+def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:
+    array = jnp.asarray(values, jnp.result_type(float))
+    if shape is None and (array.ndim not in (1, 2) or array.shape[-1] == 0):
+        raise StartError(f"{name} has shape {array.shape}; it must be (n,), or (paths, n) for one state per path")
+    if shape is not None and array.shape != shape:
+        raise StartError(f"{name} has shape {array.shape} but q has {shape}; they must agree")
+    if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
+        where = np.argwhere(~np.isfinite(np.asarray(array)))[0]
+        raise StartError(f"{name}[{', '.join(map(str, where))}] = {array[tuple(where)]} is not finite")
+    return array
+
+
+class _Point(NamedTuple):
+    """What is computed at a start, for the checks."""
+
+    q: Any
+    p: Any
+    v: Any
+    g: Any
+    G: Any
+    M: Any
+    potentials: Any
+    status: Any
+
+
+def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, project: bool) -> _Point:
+    newton = Newton()
+    status = jnp.zeros((1,), jnp.int32)
+    if project:
+        q, onto_S = project_position(system, q, newton)
+        status = status + onto_S.status
+    if p is None:
+        v = jnp.zeros_like(q) if v is None else v
+        p = system.momentum(q, v)
+    else:
+        v = system.velocity(q, p)
+    if project:
+        p, v, _, onto_cotangent = project_momentum(system, q, p, v, newton)
+        status = jnp.where(status == Status.CONVERGED, onto_cotangent.status, status)
+    G = jax.jacfwd(system.g)(q)
+    potentials = jnp.append(system.gamma(q), system.lagrangian(q, v))
+    return _Point(q, p, v, system.g(q), G, system.mass(q, v), potentials, status)
+
+
+def _check(point: _Point) -> None:
+    """Raise for the first thing that is wrong; every entry of `point` has a leading axis of paths."""
+    G, M = _per_path(point.G), _per_path(point.M)
+    paths = len(point.q)
+
+    def demand(good: np.ndarray, message: str, number: np.ndarray) -> None:
+        if not good.all():
+            path = int(np.argmin(good))
+            which = f" (path {path} of {paths})" if paths > 1 else ""
+            raise StartError(message.format(number[path]) + which)
+
+    for path, status in enumerate(point.status[:, 0]):
+        if status:
+            raise StartError(f"project=True found no point of T*S near path {path}: {Status(status).advice}")
+    values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
+    demand(
+        np.isfinite(values).all(axis=1) & np.isfinite(G).all(axis=(1, 2)) & np.isfinite(M).all(axis=(1, 2)),
+        "L, g or gamma (or a derivative) is not finite at the start, where L = {}; start inside their domain",
+        point.potentials[:, -1],
+    )
+    off = np.abs(point.g).max(axis=1, initial=0.0)
+    scale = 1.0 + (np.abs(G) @ np.abs(point.q)[..., None]).max(axis=(1, 2), initial=0.0)
+    demand(
+        off <= ON_MANIFOLD * scale,
+        "g(q) = {:.3g} is not zero: q is off the manifold; correct q or pass project=True",
+        off,
+    )
+    demand(
+        _conditioning(M) > FULL_RANK,
+        "the mass matrix L_vv is singular (its singular values reach down to {:.1e} of the largest); "
+        "every velocity must enter L with a mass",
+        _conditioning(M),
+    )
+    demand(
+        _conditioning(G) > FULL_RANK,
+        "the constraints are dependent (singular values of g' reach down to {:.1e} of the largest); "
+        "remove the redundant ones",
+        _conditioning(G),
+    )
+    schur = G @ np.linalg.solve(M, np.swapaxes(G, 1, 2))
+    demand(
+        _conditioning(schur) > FULL_RANK,
+        "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
+        _conditioning(schur),
+    )
+    off = np.abs(G @ point.v[..., None]).max(axis=(1, 2), initial=0.0)
+    scale = 1.0 + (np.abs(G) @ np.abs(point.v)[..., None]).max(axis=(1, 2), initial=0.0)
+    demand(
+        off <= ON_MANIFOLD * scale,
+        "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
+        off,
+    )
+
+
+def _per_path(matrices: np.ndarray) -> np.ndarray:
+    return matrices if matrices.ndim == 3 else matrices[None]
+
+
+def _conditioning(matrices: np.ndarray) -> np.ndarray:
+    """Smallest over largest singular value, rows scaled to a common size first so that units do not matter."""
+    if 0 in matrices.shape:
+        return np.ones(len(matrices))
+    size = np.abs(matrices).max(axis=2, keepdims=True)
+    values = np.linalg.svd(matrices / np.where(size > 0, size, 1.0), compute_uv=False)
+    return values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny)

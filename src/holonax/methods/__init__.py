@@ -1,0 +1,21 @@
+"""The integrators, one idea per module.  A new method is a subclass of `Method` imported here."""
+
+from holonax.methods.base import Method, Report
+from holonax.methods.euler import EulerA, EulerB, EulerPrinted
+from holonax.methods.kicked import Kicked
+from holonax.methods.maruyama import EulerMaruyama
+from holonax.methods.vprk import VPRK, Lobatto, Lobatto32, Rattle
+
+__all__ = [
+    "VPRK",
+    "EulerA",
+    "EulerB",
+    "EulerMaruyama",
+    "EulerPrinted",
+    "Kicked",
+    "Lobatto",
+    "Lobatto32",
+    "Method",
+    "Rattle",
+    "Report",
+]

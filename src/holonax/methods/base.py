@@ -1,0 +1,82 @@
+"""What a method is: a pure function of one path, `(system, state, increment) -> (state, report)`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from jax import Array
+
+from holonax.noise import Increment
+from holonax.solve import Solved
+from holonax.system import State, System
+
+
+class Report(NamedTuple):
+    r"""What observers may want to know of a step, and the next step does not need.
+
+    `V` are the velocities of the stages, `lam` the constraint impulses $h b_i \Lambda^i$ in the order in which they
+    act, the last one being that of the projection.
+    """
+
+    status: Array
+    residual: Array
+    iterations: Array
+    V: Array
+    lam: Array
+
+    @staticmethod
+    def of(solved: Solved, V: Array, lam: Array) -> Report:
+        """The report of a step whose equations were `solved`."""
+        return Report(solved.status, solved.residual, solved.iterations, V, lam)
+
+
+class Method(ABC):
+    r"""An integrator.  Frozen and hashable: it is a value, and compiled programs are cached by it.
+
+    The declared orders are measured by the tests; so are the flags.
+
+    Attributes:
+        order: order for deterministic systems.
+        strong_order: strong order with noise.
+        weak_order: weak order with noise.
+        symplectic: whether the canonical 2-form on $T^*S$ is preserved, for every L.
+        symmetric: whether a step backwards undoes a step forwards.
+        keeps_manifold: whether states stay on $T^*S$.
+    """
+
+    symplectic: ClassVar[bool] = True
+    keeps_manifold: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """Order for deterministic systems."""
+
+    @property
+    @abstractmethod
+    def strong_order(self) -> float:
+        """Strong order with noise."""
+
+    @property
+    @abstractmethod
+    def weak_order(self) -> int:
+        """Weak order with noise."""
+
+    @property
+    @abstractmethod
+    def symmetric(self) -> bool:
+        """Whether a step backwards undoes a step forwards."""
+
+    @abstractmethod
+    def step(self, system: System, state: State, increment: Increment) -> tuple[State, Report]:
+        """Advance one path by one step."""
+
+    @classmethod
+    def examples(cls) -> Iterator[Method]:
+        """The instances that tests, tables and demos show; a class that is not final is only a base."""
+        if "__final__" in vars(cls):
+            yield cls()
+        for subclass in cls.__subclasses__():
+            yield from subclass.examples()

@@ -1,0 +1,44 @@
+"""The baseline that every comparison needs: a method that does not know of the constraint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+from holonax import eliminated
+from holonax.methods.base import Method, Report
+from holonax.noise import Increment
+from holonax.solve import Newton
+from holonax.system import State, System
+
+
+@final
+@dataclass(frozen=True)
+class EulerMaruyama(Method):
+    r"""Euler-Maruyama on the eliminated equations, paper (firstorder): **leaves the manifold**, by $O(h)$ and growing.
+
+    $$ q_{k+1} = q_k + h v_k, \qquad p_{k+1} = p_k + h\,b(q_k, p_k) + \sigma(q_k, p_k)\,\Delta W, $$
+
+    with the drift $b$ (in Itô's form) and the diffusion $\sigma$ of `holonax.eliminated`.  Neither symplectic nor
+    symmetric; there to show what structure preservation buys.  Order 1; strong order 1 for $L$ quadratic in $v$, where
+    $\sigma$ depends on $q$ alone; weak order 1.
+    """
+
+    newton: Newton = field(default=Newton(), repr=False)
+
+    order: ClassVar[int] = 1
+    strong_order: ClassVar[float] = 1.0
+    weak_order: ClassVar[int] = 1
+    symmetric: ClassVar[bool] = False
+    symplectic: ClassVar[bool] = False
+    keeps_manifold: ClassVar[bool] = False
+
+    def step(self, system: System, state: State, increment: Increment) -> tuple[State, Report]:
+        """Advance one path by one step."""
+        q, p, (h, dW, _) = state.q, state.p, increment
+        (v,), solved = self.newton(lambda v: system.momentum(q, v) - p, (state.guess,))
+        at = eliminated.terms(system, q, p, v)
+        drift = at.drift + eliminated.ito_correction(system, q, p)
+        p1 = p + h * drift + at.diffusion @ dW
+        lam = h * at.lam_drift + at.lam_diffusion @ dW
+        return State(q + h * v, p1, v), Report.of(solved, V=v[None], lam=lam[None])

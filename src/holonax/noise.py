@@ -1,0 +1,152 @@
+r"""Noise as a pure function of (seed, path, step, potential): the only module that makes random numbers.
+
+A counter-based generator needs no state and no storage, so a path meets the same noise wherever and in whatever order
+it is computed.  Per step and per stochastic potential one Philox block of 128 bits gives two normal numbers, hence the
+pair that the methods consume: the Wiener increment $\Delta W \sim N(0, h)$ and the *space-time Lévy area*
+
+$$ H = \frac1h \int_0^h W\,ds - \frac{\Delta W}{2} \sim N(0, h/12), \qquad \text{independent of } \Delta W. $$
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from holonax.errors import InputError
+from holonax.system import System
+
+_ROUNDS = 10
+_MULTIPLIERS = (np.uint32(0xD2511F53), np.uint32(0xCD9E8D57))
+_WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
+
+
+class Increment(NamedTuple):
+    r"""One step of noise: step size `h`, Wiener increments `dW` and space-time Lévy areas `H`, both of shape (m,).
+
+    With a leading axis on all three it is a sequence of steps: `hx.increments` returns one, `hx.integrate` takes one.
+    """
+
+    h: Array
+    dW: Array
+    H: Array
+
+    def reverse(self) -> Increment:
+        r"""The same piece of the path walked backwards: $h \to -h$, $\Delta W \to -\Delta W$, $H \to H$."""
+        return Increment(-self.h, -self.dW, self.H)
+
+    def joined(self, factor: int) -> Increment:
+        r"""Every `factor` successive steps joined into one: the same Wiener path on a coarser grid.
+
+        With $J = \int W\,ds = h(\Delta W/2 + H)$ over a step, lengths and increments add, and a step that begins at
+        $W_i$ contributes $J_i + h_i W_i$ to the joined integral.
+        """
+        steps = self.dW.shape[0]
+        if factor < 1 or steps % factor:
+            raise InputError(f"{steps} steps cannot be joined by {factor}: the number of steps must be a multiple")
+        h, dW, H = (x.reshape(steps // factor, factor, *x.shape[1:]) for x in self)
+        begin = jnp.cumsum(dW, axis=1) - dW
+        integral = jnp.sum(h[..., None] * (begin + dW / 2 + H), axis=1)
+        h, dW = h.sum(axis=1), dW.sum(axis=1)
+        return Increment(h, dW, integral / h[..., None] - dW / 2)
+
+
+def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Array, Array, Array, Array]:
+    """Philox4x32-10 of Salmon, Moraes, Dror and Shaw (2011), on uint32 arrays of one shape."""
+    c0, c1, c2, c3 = (jnp.asarray(c, jnp.uint32) for c in counter)
+    k0, k1 = (jnp.asarray(k, jnp.uint32) for k in key)
+    for _ in range(_ROUNDS):
+        high0, low0 = _wide_product(_MULTIPLIERS[0], c0)
+        high1, low1 = _wide_product(_MULTIPLIERS[1], c2)
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
+    return c0, c1, c2, c3
+
+
+def _wide_product(a: np.uint32, b: Array) -> tuple[Array, Array]:
+    """High and low word of a 32 x 32 bit product, in 32-bit arithmetic alone (it must work without x64)."""
+    half, mask = np.uint32(16), np.uint32(0xFFFF)
+    a0, a1, b0, b1 = a & mask, a >> half, b & mask, b >> half
+    middle = a1 * b0 + (a0 * b0 >> half)
+    return a1 * b1 + (middle >> half) + (a0 * b1 + (middle & mask) >> half), a * b
+
+
+def normals(key: Array, path: Array, step: Array, draws: int) -> tuple[Array, Array]:
+    """Two independent standard normal numbers for each of `draws` potentials, by Box and Muller's transform.
+
+    The counter is (step, draw, path low, path high), the key the seed; nothing else enters.
+    """
+    draw = jnp.arange(draws, dtype=jnp.uint32)
+    same = jnp.zeros_like(draw)
+    c0, c1, c2, c3 = philox((same + step.astype(jnp.uint32), draw, same + path[0], same + path[1]), (key[0], key[1]))
+    radius = jnp.sqrt(-2.0 * jnp.log(1.0 - _uniform(c0, c1)))
+    angle = 2.0 * np.pi * _uniform(c2, c3)
+    return radius * jnp.cos(angle), radius * jnp.sin(angle)
+
+
+def _uniform(high: Array, low: Array) -> Array:
+    """A uniform number in [0, 1) with all 53 bits (24 where JAX has no float64)."""
+    if jnp.result_type(float) == jnp.float64:
+        return ((high >> 5).astype(jnp.float64) * 2.0**26 + (low >> 6).astype(jnp.float64)) * 2.0**-53
+    return (high >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
+
+
+def words(number: Any) -> Array:
+    """A 64-bit seed or path index as two 32-bit words, low word first; traced integers are welcome."""
+    if isinstance(number, (int, np.integer)):
+        return jnp.asarray([int(number) & 0xFFFFFFFF, int(number) >> 32], jnp.uint32)
+    number = jnp.asarray(number)
+    high = (number >> 32).astype(jnp.uint32) if number.dtype.itemsize == 8 else jnp.zeros_like(number, jnp.uint32)
+    return jnp.stack([number.astype(jnp.uint32), high])
+
+
+def draw(key: Array, path: Array, step: Array, h: Array, potentials: int) -> Increment:
+    """The increment of one step of one path; `key` and `path` as two words each.
+
+    The barrier keeps the compiler from fusing the noise into its consumer, so that every program that draws a number
+    draws the same bits.
+    """
+    h = jnp.asarray(h)
+    z0, z1 = normals(key, path, step, potentials)
+    dW, H = (jnp.sqrt(jnp.abs(h)) * z0).astype(h.dtype), (jnp.sqrt(jnp.abs(h) / 12.0) * z1).astype(h.dtype)
+    return Increment(h, *jax.lax.optimization_barrier((dW, H)))
+
+
+def check_counter(name: str, value: Any) -> None:
+    """Raise unless `value` can be a seed or a path index (traced values cannot be looked at)."""
+    if isinstance(value, (jax.core.Tracer, Array, np.ndarray)):
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
+        raise InputError(f"{name} = {value!r}: must be an integer from 0 to 2**64 - 1")
+
+
+def increments(system: System, *, h: Any, steps: int, seed: Any, path: Any = 0) -> Increment:
+    """The noise of one path, exactly as `simulate` uses it: an `Increment` with a leading axis of `steps`.
+
+    >>> import holonax as hx, jax.numpy as jnp
+    >>> oscillator = hx.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q, noise=lambda q: 0.5 * q)
+    >>> fine = hx.increments(oscillator, h=2.0**-4, steps=16, seed=0, path=17)
+    >>> fine.dW.shape
+    (16, 1)
+    >>> coarse = fine.joined(4)          # the same Wiener path, four times coarser
+    >>> bool(jnp.allclose(coarse.dW.sum(), fine.dW.sum()))
+    True
+    """
+    check_counter("seed", seed)
+    check_counter("path", path)
+    if not isinstance(steps, (int, np.integer)) or steps < 1:
+        raise InputError(f"steps = {steps!r}: must be a positive integer")
+    if not isinstance(h, jax.core.Tracer) and not (np.isfinite(h) and h > 0):
+        raise InputError(f"h = {h}: the step size must be positive and finite")
+    _, m = system.sizes(system.dimension())
+    return _sequence(words(seed), words(path), jnp.asarray(h, jnp.result_type(float)), int(steps), m)
+
+
+def _sequence_of_steps(key: Array, path: Array, h: Array, steps: int, potentials: int) -> Increment:
+    return jax.vmap(lambda step: draw(key, path, step, h, potentials))(jnp.arange(steps))
+
+
+_sequence = jax.jit(_sequence_of_steps, static_argnames=("steps", "potentials"))

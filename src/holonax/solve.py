@@ -1,0 +1,204 @@
+r"""Newton's method for one path, to round-off, differentiable, and never silent.
+
+The unknowns of a step are velocities $V$ and constraint impulses $\lambda$.  Both enter smoothly, so plain Newton
+converges quadratically from the last velocity; nothing here is damped, and what does not converge says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.flatten_util import ravel_pytree
+
+from holonax.errors import InputError
+
+UNROLLED_UNKNOWNS = 12
+"""Systems up to this size are eliminated inline; larger ones go to LAPACK (docs/decisions.md has the measurement)."""
+
+
+class Status(IntEnum):
+    """How the equations of a step were solved; 0 is success.  `advice` says what to do about the others."""
+
+    CONVERGED = 0
+    NOT_CONVERGED = 1
+    SINGULAR = 2
+    NON_FINITE = 3
+
+    @property
+    def advice(self) -> str:
+        """What happened and what to do, in one sentence."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.CONVERGED: "every equation was solved to round-off",
+    Status.NOT_CONVERGED: "Newton did not converge: the step is too large for the curvature of the constraint; "
+    "use a smaller h",
+    Status.SINGULAR: "the Newton matrix is singular: the constraints became dependent or the mass matrix singular "
+    "at this state; remove redundant constraints or check the Lagrangian there",
+    Status.NON_FINITE: "a function of the system returned NaN or infinity; check its domain, or use a smaller h",
+}
+
+
+class Solved(NamedTuple):
+    """Outcome of one or several solves: first failure, largest residual, iterations in total."""
+
+    status: Array
+    residual: Array
+    iterations: Array
+
+    def then(self, later: Solved) -> Solved:
+        """The outcome of both solves, `later` coming after."""
+        return Solved(
+            jnp.where(self.status == Status.CONVERGED, later.status, self.status),
+            jnp.maximum(self.residual, later.residual),
+            self.iterations + later.iterations,
+        )
+
+
+def factorize(matrix: Array) -> tuple[Callable[[Array], Array], Array]:
+    r"""LU factors of a square matrix with partial pivoting: `(solve, singular)`.
+
+    `singular` is judged free of scales: a pivot $u_{jj}$ is round-off when it is below $n\,\epsilon$ times
+    $(|L||U|)_{jj}$, the sum of the magnitudes it is the difference of.  Scaling rows or columns changes both alike.
+    """
+    n = matrix.shape[0]
+    if n == 0:
+        return (lambda b: b), jnp.zeros((), bool)
+    if n <= UNROLLED_UNKNOWNS:
+        lu, order = _unrolled_lu(matrix)
+
+        def solve(b: Array) -> Array:
+            return _unrolled_substitution(lu, b[order])
+    else:
+        lu, pivots = jax.scipy.linalg.lu_factor(matrix)
+
+        def solve(b: Array) -> Array:
+            return jax.scipy.linalg.lu_solve((lu, pivots), b)
+
+    lower, upper = jnp.abs(jnp.tril(lu, -1)), jnp.abs(jnp.triu(lu))
+    pivot = jnp.diagonal(upper)
+    subtracted = jnp.sum(lower * upper.T, axis=1)
+    return solve, jnp.any(pivot <= n * jnp.finfo(lu.dtype).eps * (pivot + subtracted))
+
+
+def _unrolled_lu(lu: Array) -> tuple[Array, Array]:
+    """Gaussian elimination written out column by column: no LAPACK call, no loop, batches well under `vmap`."""
+    rows = jnp.arange(lu.shape[0])
+    order = rows
+    for j in range(lu.shape[0] - 1):
+        pivot = j + jnp.argmax(jnp.abs(lu[j:, j]))
+        swapped = jnp.where(rows == j, pivot, jnp.where(rows == pivot, j, rows))
+        lu, order = lu[swapped], order[swapped]
+        factor = lu[j + 1 :, j] / lu[j, j]
+        lu = lu.at[j + 1 :, j].set(factor).at[j + 1 :, j + 1 :].add(-jnp.outer(factor, lu[j, j + 1 :]))
+    return lu, order
+
+
+def _unrolled_substitution(lu: Array, x: Array) -> Array:
+    n = lu.shape[0]
+    for j in range(n - 1):
+        x = x.at[j + 1 :].add(-lu[j + 1 :, j] * x[j])
+    for j in reversed(range(n)):
+        x = x.at[j].divide(lu[j, j])
+        x = x.at[:j].add(-lu[:j, j] * x[j])
+    return x
+
+
+class _Iterate(NamedTuple):
+    x: Array
+    step: Array  # from the last point inside the domain to x
+    error: Array  # its relative size; NaN once there is no way on
+    singular: Array
+    done: Array
+
+
+@final
+@dataclass(frozen=True)
+class Newton:
+    r"""Newton's method; converged once an update is below `tolerance` relative to the unknowns.
+
+    The default tolerance is $0.1\sqrt\epsilon$: the error left after an update of relative size $\delta$ is of order
+    $\delta^2$, that is, below round-off.  An update that leaves the domain of the functions (where the residual is not
+    finite) is halved until it does not.  Derivatives follow from the implicit function theorem (`custom_root`): they do
+    not depend on the guess or on the number of iterations, and both `jax.jacfwd` and `jax.grad` work.
+    """
+
+    max_iterations: int = 25
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_iterations < 1:
+            raise InputError(f"max_iterations = {self.max_iterations}: Newton needs at least 1 iteration")
+        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
+            raise InputError(f"tolerance = {self.tolerance}: must lie between 0 and 1 (None chooses 0.1 sqrt(eps))")
+
+    def __call__(
+        self, residual: Callable[..., Any], guess: tuple[Array, ...], resolution: Array | float = 0.0
+    ) -> tuple[tuple[Array, ...], Solved]:
+        r"""Solve `residual(*unknowns) = 0`, starting at `guess`.
+
+        `resolution` is a magnitude whose round-off the unknowns inherit: where $g(q + hv)/h = 0$ determines $v$, no
+        update below $\epsilon |q|/h$ means anything, however small $v$ itself is.
+        """
+        flat_guess, unravel = ravel_pytree(guess)
+
+        def flat_residual(x: Array) -> Array:
+            return ravel_pytree(residual(*unravel(x)))[0].astype(x.dtype)
+
+        def solve(f: Callable[[Array], Array], x: Array) -> tuple[Array, Solved]:
+            return self._iterate(f, x, jnp.asarray(resolution, x.dtype))
+
+        x, solved = lax.custom_root(flat_residual, flat_guess, solve, _tangent_solve, has_aux=True)
+        status, iterations = (x.astype(jnp.int32) for x in (solved.status, solved.iterations))
+        return unravel(x), Solved(status, solved.residual, iterations)
+
+    def _iterate(self, f: Callable[[Array], Array], x0: Array, resolution: Array) -> tuple[Array, Solved]:
+        eps = jnp.finfo(x0.dtype).eps
+        tolerance = 0.1 * eps**0.5 if self.tolerance is None else self.tolerance
+        floor = 16 * eps * resolution
+
+        def value_and_jacobian(x: Array) -> tuple[Array, Array]:
+            jacobian, value = jax.jacfwd(lambda y: (f(y),) * 2, has_aux=True)(x)
+            return value, jacobian
+
+        def unfinished(it: _Iterate) -> Array:
+            return (it.error > tolerance) & (it.done < self.max_iterations)  # a NaN error ends the loop
+
+        def improve(it: _Iterate) -> _Iterate:
+            value, jacobian = value_and_jacobian(it.x)
+            outside = ~jnp.all(jnp.isfinite(value))
+            solve, singular = factorize(jacobian)
+            step = jnp.where(outside, 0.5 * it.step, -solve(value))
+            x = it.x + jnp.where(outside, -step, step)
+            size = _norm(step)
+            error = jnp.where(size <= floor, 0.0, size / _norm(x))
+            retreat = jnp.where(size > 0.0, jnp.inf, jnp.nan)  # the guess itself may lie outside
+            return _Iterate(x, step, jnp.where(outside, retreat, error), singular & ~outside, it.done + 1)
+
+        no = jnp.zeros((), bool)
+        begin = _Iterate(x0, jnp.zeros_like(x0), jnp.full((), jnp.inf, x0.dtype), no, jnp.zeros((), jnp.int32))
+        end = lax.while_loop(unfinished, improve, begin)
+        residual = _norm(f(end.x))
+        status = jnp.select(
+            [end.singular, ~jnp.isfinite(residual + _norm(end.x)), ~(end.error <= tolerance)],
+            [Status.SINGULAR, Status.NON_FINITE, Status.NOT_CONVERGED],
+            Status.CONVERGED,
+        )
+        # floats, because custom_root wants tangents of what is returned here
+        return end.x, Solved(status.astype(x0.dtype), residual, end.done.astype(x0.dtype))
+
+
+def _norm(x: Array) -> Array:
+    return jnp.max(jnp.abs(x), initial=0.0)
+
+
+def _tangent_solve(linear: Callable[[Array], Array], b: Array) -> Array:
+    solve, _ = factorize(jax.jacfwd(linear)(jnp.zeros_like(b)))
+    return solve(b)

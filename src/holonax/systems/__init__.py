@@ -1,0 +1,28 @@
+"""The catalogue: every module here defines one function of its own name that returns an `Entry`.
+
+>>> import holonax as hx
+>>> hx.systems.names()
+['chain', 'double_pendulum', 'ellipsoid', 'oscillator', 'pendulum', 'rigid_body', 'torus']
+>>> entry = hx.systems.rigid_body()
+>>> entry.n, entry.k, entry.m
+(9, 6, 3)
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+
+from holonax.entry import Entry
+
+
+def names() -> list[str]:
+    """The names in the catalogue."""
+    return sorted(module.name for module in iter_modules(__path__))
+
+
+# A file dropped into this folder is an entry: hx.systems.NAME is the function NAME of the module NAME.
+globals().update({name: getattr(import_module(f"{__name__}.{name}"), name) for name in names()})
+
+
+def __getattr__(name: str) -> Callable[..., Entry]:
+    raise AttributeError(f"there is no system {name!r}; the catalogue has {', '.join(names())}")

@@ -1,0 +1,14 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def pytest_collection_modifyitems(items):
+    """Keep the tests of one method on one system in one process: they share compiled programs."""
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if {"name", "method"} <= parameters.keys():
+            item.add_marker(pytest.mark.xdist_group(f"{parameters['name']}-{parameters['method']}"))

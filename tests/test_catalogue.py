@@ -1,0 +1,78 @@
+"""The catalogue: found by itself, on its manifold, and every method runs on every entry."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import holonax as hx
+from support import GEOMETRIC, OTHERS, constraint_errors, entry, noisy_path, random_increment, two_form_defect
+
+
+def test_the_catalogue():
+    sizes = {name: (entry(name).n, entry(name).k, entry(name).m) for name in hx.systems.names()}
+    assert sizes == {
+        "chain": (12, 4, 12),
+        "double_pendulum": (4, 2, 2),
+        "ellipsoid": (3, 1, 2),
+        "oscillator": (1, 0, 1),
+        "pendulum": (3, 1, 3),
+        "rigid_body": (9, 6, 3),
+        "torus": (3, 1, 2),
+    }
+    assert all(entry(name).name == name for name in sizes)
+    with pytest.raises(AttributeError, match="no system 'trebuchet'; the catalogue has chain"):
+        hx.systems.trebuchet()
+
+
+@pytest.mark.parametrize("method", GEOMETRIC, ids=str)
+@pytest.mark.parametrize("name", OTHERS)
+def test_manifold_form_and_symmetries(name, method):
+    system, start = entry(name).system, entry(name).start
+    path = noisy_path(system, method, start, hx.increments(system, h=0.02, steps=500, seed=1))
+    assert int(path.report.status.max()) == 0
+    g, hidden = constraint_errors(system, path.q[::10], path.p[::10])
+    assert g < 1e-12
+    assert hidden < 1e-12
+    for J in entry(name).symmetries.values():
+        values = jax.vmap(J)(path.q, path.p)
+        assert float(jnp.abs(values - values[0]).max()) < 1e-12
+    increment = random_increment(system, len(start.q), 0.05, 7)
+    assert two_form_defect(system, method, [(path.q[-1], path.p[-1])], increment) < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: hx.systems.pendulum(noise="pink"), "noise = 'pink': choose one of 'sine', 'linear', 'axial', None"),
+        (lambda: hx.systems.oscillator(noise="pink"), "choose one of 'additive', 'multiplicative'"),
+        (lambda: hx.systems.chain(beads=0), "beads = 0: a chain has at least 1 bead"),
+    ],
+)
+def test_wrong_choices(build, message):
+    with pytest.raises(hx.InputError, match=message):
+        build()
+
+
+def test_period_of_the_planar_pendulum():
+    e = hx.systems.pendulum(noise=None)
+    theta = 2.0
+    start = hx.start(e.system, q=[np.sin(theta), 0.0, -np.cos(theta)])
+    period = e.facts["planar_period"](theta)
+    assert abs(period - 8.3497) < 1e-3  # 4 K(sin 1), by tables
+    run = hx.simulate(e.system, hx.Lobatto(4), start, t1=period, h=period / 100, save_every=None)
+    np.testing.assert_allclose(run.q[0, -1], start.q, atol=1e-8)
+    np.testing.assert_allclose(run.p[0, -1], start.p, atol=1e-8)
+
+
+def test_mean_energy_of_the_chain():
+    e = hx.systems.chain(beads=2)
+    seen = {"H": hx.Mean(e.system.energy)}
+    run = hx.simulate(e.system, hx.Kicked(), e.start, t1=1.0, h=0.05, paths=2000, save_every=None, observe=seen)
+    assert abs(run.observed["H"].mean[0] - e.facts["mean_energy"](1.0)) < 5 * run.observed["H"].stderr[0]
+
+
+def test_the_noise_of_the_multiplicative_oscillator_depends_on_the_state():
+    e = hx.systems.oscillator(noise="multiplicative")
+    assert float(e.system.kick(jnp.array([2.0]), jnp.ones(1))[0]) == 1.0
+    assert float(e.system.kick(jnp.array([1.0]), jnp.ones(1))[0]) == 0.5

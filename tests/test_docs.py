@@ -1,0 +1,44 @@
+"""The examples in README and docs run, links lead somewhere, and every erratum names a test that exists."""
+
+import re
+
+import pytest
+
+import holonax as hx
+from readme import ROOT, examples
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.name)
+def test_examples_run(page):
+    scope = {}
+    for example in examples(page):
+        exec(compile(example, page.name, "exec"), scope)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_tests_named_in_the_docs_exist():
+    sources = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    for page in PAGES:
+        for name in re.findall(r"`(test_\w+)`", page.read_text()):
+            assert f"def {name}(" in sources, f"{page.name} names {name}"
+
+
+def test_every_erratum_has_a_test():
+    text = (ROOT / "docs" / "errata.md").read_text()
+    for number in range(1, 9):
+        section = re.search(rf"^## E{number}\b.*?(?=^## |\Z)", text, flags=re.DOTALL | re.MULTILINE)
+        assert section, number
+        assert "`test_" in section[0] or number == 7, number
+
+
+def test_the_readme_lists_every_method():
+    readme = (ROOT / "README.md").read_text()
+    for method in hx.Method.examples():
+        assert type(method).__name__ in readme
