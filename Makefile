@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint wheel orders clean
+.PHONY: demo test lint wheel study clean
 .DELETE_ON_ERROR:
 
 .venv/ready: pyproject.toml
@@ -30,8 +30,8 @@ wheel: .venv/ready  ## build a wheel, install it in an empty environment, run th
 	$(BIN)/python tests/readme.py > .wheel-env/example.py
 	cd .wheel-env && bin/python -I example.py
 
-orders: .venv/ready  ## measure the orders in the README's table
-	$(BIN)/python -m examples.orders
+study: .venv/ready  ## the heavy statistics that `make test` leaves out
+	$(BIN)/python -m pytest -m study tests
 
 clean:
 	rm -rf .venv .wheel-env dist out

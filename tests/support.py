@@ -29,12 +29,6 @@ def oracle_name(method):
     return type(method).__name__
 
 
-@functools.cache
-def compiled_step(method, system):
-    """`method.step` as a compiled function of (state, increment)."""
-    return jax.jit(functools.partial(method.step, system))
-
-
 def random_increment(system, n, h, seed):
     _, m = system.sizes(n)
     rng = np.random.default_rng(seed)
@@ -42,22 +36,44 @@ def random_increment(system, n, h, seed):
     return hx.Increment(jnp.asarray(h), jnp.asarray(dW), jnp.asarray(H))
 
 
+LONGEST = 10_000
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def noisy_path(system, method, start, noise):
-    return hx.integrate(system, method, start, noise)
+def _walk(system, method, start, noise, steps):
+    def body(i, carry):
+        state, status, g, hidden = carry
+        state, report = method.step(system, state, jax.tree.map(lambda x: x[i], noise))
+        g = jnp.maximum(g, jnp.max(jnp.abs(system.g(state.q)), initial=0.0))
+        hidden = jnp.maximum(hidden, jnp.max(jnp.abs(system.hidden(state.q, state.v)), initial=0.0))
+        return state, jnp.maximum(status, report.status), g, hidden
+
+    start = hx.State(start.q, start.p, start.guess)
+    return jax.lax.fori_loop(0, steps, body, (start, jnp.zeros((), jnp.int32), jnp.zeros(()), jnp.zeros(())))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _constraint_errors(system, q, p):
-    def errors(q, p):
-        return system.g(q), system.hidden(q, system.velocity(q, p))
-
-    return [jnp.max(jnp.abs(x), initial=0.0) for x in jax.vmap(errors)(q, p)]
+def _velocity(system, q, p):
+    return system.velocity(q, p)
 
 
-def constraint_errors(system, q, p):
-    """Largest |g| and |g' v| over a path."""
-    return [float(x) for x in _constraint_errors(system, q, p)]
+def walk(system, method, start, noise):
+    """The end of a path, the worst |g| and |g' v| on the way; raises if a step was not solved.
+
+    One program per system and method serves every step size and every number of steps up to LONGEST.
+    """
+    steps = len(noise.dW)
+    padded = jax.tree.map(lambda x: np.concatenate([x, np.zeros((LONGEST - steps, *x.shape[1:]))]), noise)
+    state, status, g, hidden = _walk(system, method, start, padded, steps)
+    assert int(status) == 0
+    if method.keeps_manifold:  # `v` is the velocity that belongs to (q, p)
+        np.testing.assert_allclose(_velocity(system, state.q, state.p), state.v, atol=1e-11)
+    return state, float(g), float(hidden)
+
+
+def step(system, method, state, increment):
+    """One step, by the program of `walk`."""
+    return walk(system, method, state, jax.tree.map(lambda x: np.asarray(x)[None], increment))[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -104,31 +120,22 @@ def fitted_slope(h, errors):
     return float(np.polyfit(np.log(h), np.log(errors), 1)[0])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def end_point(system, method, start, h, steps):
-    """End of a path without noise; h and steps are run-time values, so one program serves every step size."""
+    """End of a path without noise."""
     _, m = system.sizes(start.q.shape[0])
-    increment = hx.Increment(h, jnp.zeros(m), jnp.zeros(m))
-
-    def body(_, carry):
-        state, status = carry
-        state, report = method.step(system, state, increment)
-        return state, jnp.maximum(status, report.status)
-
-    state, status = jax.lax.fori_loop(0, steps, body, (start, jnp.zeros((), jnp.int32)))
-    return state.q, state.p, status
+    none = np.zeros((steps, m))
+    return walk(system, method, start, hx.Increment(np.full(steps, h), none, none))[0]
 
 
 def deterministic_slopes(name, method, t1, levels):
     """Slopes of the end-point error in q and p against a six-stage Lobatto reference."""
     system, start = entry(name).system, entry(name).start
     fine = 2 * max(levels)
-    q_ref, p_ref, _ = end_point(system, hx.Lobatto(6), start, jnp.asarray(t1 / fine), fine)
+    exact = end_point(system, hx.Lobatto(6), start, t1 / fine, fine)
     errors = []
     for steps in levels:
-        q, p, status = end_point(system, method, start, jnp.asarray(t1 / steps), steps)
-        assert int(status) == 0
-        errors.append([float(jnp.linalg.norm(q - q_ref)), float(jnp.linalg.norm(p - p_ref))])
+        end = end_point(system, method, start, t1 / steps, steps)
+        errors.append([float(jnp.linalg.norm(end.q - exact.q)), float(jnp.linalg.norm(end.p - exact.p))])
     h = [t1 / steps for steps in levels]
     return [fitted_slope(h, column) for column in np.array(errors).T], np.array(errors)
 

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "holonax"
 LAYERS = [  # a module may import from its own layer and from those before it
-    {"errors"},
+    {"errors", "version"},
     {"solve", "system", "noise", "tableau", "tableaux", "projection", "initial", "entry"},
     {"eliminated"},
     {"methods"},
@@ -17,8 +17,11 @@ LAYERS = [  # a module may import from its own layer and from those before it
     {"engines", "observables", "progress", "systems"},
     {"recording"},
     {"ensemble"},
-    {"__init__"},
+    {"studies"},
+    {"report", "naming"},
+    {"__init__", "cli"},
 ]
+ABOVE = {"report", "cli"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -1,12 +1,11 @@
 """The catalogue: found by itself, on its manifold, and every method runs on every entry."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import holonax as hx
-from support import GEOMETRIC, OTHERS, constraint_errors, entry, noisy_path, random_increment, two_form_defect
+from support import GEOMETRIC, OTHERS, entry, random_increment, two_form_defect, walk
 
 
 def test_the_catalogue():
@@ -25,20 +24,22 @@ def test_the_catalogue():
         hx.systems.trebuchet()
 
 
-@pytest.mark.parametrize("method", GEOMETRIC, ids=str)
+LONG = {hx.Lobatto(4), hx.Lobatto(5), hx.Lobatto(6), hx.Kicked("midpoint"), hx.Kicked("milstein-tretyakov")}
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=[pytest.mark.study] if m in LONG else []) for m in GEOMETRIC], ids=str
+)
 @pytest.mark.parametrize("name", OTHERS)
 def test_manifold_form_and_symmetries(name, method):
     system, start = entry(name).system, entry(name).start
-    path = noisy_path(system, method, start, hx.increments(system, h=0.02, steps=500, seed=1))
-    assert int(path.report.status.max()) == 0
-    g, hidden = constraint_errors(system, path.q[::10], path.p[::10])
+    end, g, hidden = walk(system, method, start, hx.increments(system, h=0.02, steps=500, seed=1))
     assert g < 1e-12
     assert hidden < 1e-12
     for J in entry(name).symmetries.values():
-        values = jax.vmap(J)(path.q, path.p)
-        assert float(jnp.abs(values - values[0]).max()) < 1e-12
+        assert abs(float(J(end.q, end.p) - J(start.q, start.p))) < 1e-12
     increment = random_increment(system, len(start.q), 0.05, 7)
-    assert two_form_defect(system, method, [(path.q[-1], path.p[-1])], increment) < 1e-11
+    assert two_form_defect(system, method, [(end.q, end.p)], increment) < 1e-11
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from support import GEOMETRIC, METHODS
+from support import METHODS
 
 
-def drift_of_the_energy_balance(method, h, paths=2000, t1=10.0):
+def drift_of_the_energy_balance(method, h, paths=1000, t1=10.0):
     """D(t) = E H(t) - H(0) - sigma^2 t on the sphere with gamma_i = sigma q_i, with its standard error."""
     e = hx.systems.pendulum(noise="linear", sigma=0.5)
     seen = hx.Mean(lambda q, p: 0.5 * p @ p + q[2], every=round(1.0 / h))
@@ -18,25 +18,33 @@ def drift_of_the_energy_balance(method, h, paths=2000, t1=10.0):
     return run.t[1:], (run.mean - expected)[1:], run.stderr[1:]
 
 
-SECOND_ORDER = [m for m in GEOMETRIC if m.order in (2, 4)]
+@pytest.mark.parametrize(
+    "method",
+    [
+        hx.Rattle(),
+        hx.Kicked(),
+        hx.Lobatto(3),
+        hx.Lobatto32(),
+        pytest.param(hx.Kicked("midpoint"), marks=pytest.mark.study),
+        pytest.param(hx.Kicked("milstein-tretyakov"), marks=pytest.mark.study),
+    ],
+    ids=str,
+)
+def test_energy_balance(method):
+    for h in (0.1, 0.02):
+        t, D, error = drift_of_the_energy_balance(method, h)
+        assert t[-1] == 10.0
+        assert (np.abs(D) < 5 * error).all(), (h, D, error)
 
 
-@pytest.mark.parametrize("h", [0.1, 0.02])
-@pytest.mark.parametrize("method", SECOND_ORDER, ids=str)
-def test_energy_balance(method, h):
-    t, D, error = drift_of_the_energy_balance(method, h)
-    assert t[-1] == 10.0
-    assert (np.abs(D) < 5 * error).all(), (D, error)
-
-
-@pytest.mark.parametrize("h", [0.1, 0.02])
 @pytest.mark.parametrize("method", [hx.EulerA(), hx.EulerB(), hx.EulerPrinted()], ids=str)
-def test_energy_balance_of_the_euler_methods_stays_in_a_band(method, h):
-    _, D, error = drift_of_the_energy_balance(method, h)
-    lower, upper = D - 5 * error, D + 5 * error
-    assert lower.max() - upper.min() < 0.7 * h, (D, error)  # one band of width 0.7 h holds D(t) for all t up to 10
-    assert lower.max() < 0.7 * h, (D, error)
-    assert upper.min() > -0.7 * h, (D, error)
+def test_energy_balance_of_the_euler_methods_stays_in_a_band(method):
+    for h in (0.1, 0.02):
+        _, D, error = drift_of_the_energy_balance(method, h)
+        lower, upper = D - 5 * error, D + 5 * error
+        assert lower.max() - upper.min() < 0.7 * h, (h, D, error)  # one band of width 0.7 h holds D(t) up to t = 10
+        assert lower.max() < 0.7 * h, (h, D, error)
+        assert upper.min() > -0.7 * h, (h, D, error)
 
 
 def test_the_baseline_injects_energy_by_the_step():
@@ -49,7 +57,7 @@ def test_the_baseline_injects_energy_by_the_step():
 def test_moments_of_the_oscillator(method):
     e = hx.systems.oscillator()
     h, t1 = 2.0**-7, 2.0
-    run = hx.simulate(e.system, method, e.start, t1=t1, h=h, paths=4000, seed=7, save_every=None)
+    run = hx.simulate(e.system, method, e.start, t1=t1, h=h, paths=2000, seed=7, save_every=None)
     q, p = run.q[:, 0, 0], run.p[:, 0, 0]
     root = np.sqrt(len(q))
     bias = 2 * h if method.order == 1 else 2 * h**2  # of a first-order method: the scheme's own error

@@ -69,6 +69,15 @@ def test_simulate_is_integrate_on_the_increments_of_the_path():
     np.testing.assert_allclose(run.p[33], path.p, atol=1e-13)
 
 
+@pytest.mark.parametrize("method", [hx.EulerA(), hx.Kicked(), hx.EulerMaruyama()], ids=str)
+@pytest.mark.parametrize("constraint", [None, lambda q: q @ q - 1.0])
+def test_systems_without_noise_or_constraint(method, constraint):
+    system = hx.System(lambda q, v: 0.5 * v @ v - q[1], constraint, n=2)
+    run = hx.simulate(system, method, hx.start(system, q=[1.0, 0.0], v=[0.0, 0.3]), t1=0.5, h=0.125, paths=2)
+    np.testing.assert_array_equal(run.q[0], run.q[1])
+    assert np.isfinite(run.q).all()
+
+
 def test_one_start_per_path():
     e = entry("pendulum")
     angles = np.linspace(0, 1, 40)
@@ -158,6 +167,14 @@ def test_failed_paths_leave_the_mean_and_the_count_says_so():
     np.testing.assert_allclose(seen.mean[1:], run.q[0, 1:, 0], atol=1e-15)
 
 
+@pytest.mark.parametrize("name", ["ellipsoid", "rigid_body", "chain", "torus"])
+def test_single_precision_where_functions_close_over_double_arrays(name):
+    e = entry(name)
+    run = hx.simulate(e.system, hx.EulerA(), e.start, t1=0.125, h=2.0**-5, paths=2, dtype="float32")
+    assert run.q.dtype == np.float32
+    assert np.abs([e.system.g(q) for q in run.q[:, -1].astype(float)]).max() < 1e-5
+
+
 def test_single_precision():
     run = simulate(dtype="float32", paths=5)
     assert run.q.dtype == np.float32
@@ -192,7 +209,8 @@ def test_other_paths_seeds_times_and_steps_do_not_compile_again():
         ({"t1": 1.0, "h": 0.3}, r"1.0 is 3.33333 steps of h = 0.3.*use t1 = 0.9 or h = 0.333333333333333"),
         ({"t1": 0.1, "h": 0.5}, r"0.1 is 0.2 steps of h = 0.5.*use t1 = 0.5 or h = 0.1"),
         ({"paths": 0}, r"paths = 0: must be a positive integer"),
-        ({"paths": 2.5}, r"paths = 2.5"),
+        ({"paths": 2.5}, r"paths = 2.5: must be an integer"),
+        ({"paths": True}, r"paths = True: must be an integer"),
         ({"seed": -1}, r"seed = -1"),
         ({"save_every": 0}, r"save_every = 0: must be an integer from 1 to the 8 steps"),
         ({"save_every": 9}, r"save_every = 9"),
@@ -211,8 +229,14 @@ def test_wrong_starts_and_increments():
     e = entry("pendulum")
     with pytest.raises(hx.InputError, match=r"does not accept 2 coordinates"):
         hx.simulate(e.system, hx.EulerA(), hx.State(jnp.ones(2), jnp.ones(2)), t1=1.0, h=0.5)
-    with pytest.raises(hx.InputError, match=r"q of shape \(3,\) and p of shape \(2,\)"):
+    with pytest.raises(hx.InputError, match=r"start.p has shape \(2,\) but q has \(3,\)"):
         hx.simulate(e.system, hx.EulerA(), hx.State(jnp.ones(3), jnp.ones(2)), t1=1.0, h=0.5)
+    with pytest.raises(hx.InputError, match=r"g\(q\) = 2 is not zero: q is off the manifold"):
+        hx.simulate(e.system, hx.EulerA(), hx.State(jnp.ones(3), jnp.zeros(3)), t1=1.0, h=0.5)
+    with pytest.raises(hx.InputError, match=r"is not a method; pass an instance"):
+        hx.simulate(e.system, hx.EulerA, e.start, t1=1.0, h=0.5)
+    with pytest.raises(hx.InputError, match=r"is not an observable; wrap the function: hx.Mean"):
+        hx.simulate(e.system, hx.EulerA(), e.start, t1=1.0, h=0.5, observe={"q": lambda q, p: q})
     noise = hx.increments(entry("oscillator").system, h=0.1, steps=3, seed=0)
     with pytest.raises(hx.InputError, match=r"increments.dW has shape \(3, 1\); \(steps, 3\) is needed"):
         hx.integrate(e.system, hx.EulerA(), e.start, noise)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.solve import UNROLLED_UNKNOWNS, Newton, Status, factorize
+from holonax.solve import INLINE_UNKNOWNS, Newton, Status, factorize
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, UNROLLED_UNKNOWNS, UNROLLED_UNKNOWNS + 1, 40])
+@pytest.mark.parametrize("n", [1, 2, 5, INLINE_UNKNOWNS, INLINE_UNKNOWNS + 1, 40])
 def test_factorize_solves_with_pivoting(n):
     rng = np.random.default_rng(n)
     matrix, x = rng.normal(size=(n, n)), rng.normal(size=n)
@@ -38,9 +38,9 @@ def uses_lapack(n):
 
 
 def test_small_systems_call_no_lapack_and_larger_ones_do():
-    assert not uses_lapack(UNROLLED_UNKNOWNS)
-    assert uses_lapack(UNROLLED_UNKNOWNS + 1)
-    assert UNROLLED_UNKNOWNS >= 12
+    assert not uses_lapack(INLINE_UNKNOWNS)
+    assert uses_lapack(INLINE_UNKNOWNS + 1)
+    assert INLINE_UNKNOWNS >= 12
 
 
 def errors_of_newton(iterations):

@@ -89,6 +89,17 @@ WRONG = {
         {"q": [0.0, 0.0]},
         r"g' L_vv\^-1 g'\^T is singular",
     ),
+    "a small sphere": (
+        hx.System(lambda q, v: 0.5 * v @ v, constraint=lambda q: q @ q - 1e-12, n=3),
+        {"q": [9e-6, 0.0, 0.0]},
+        r"g\(q\) = 8e-11 is not zero",
+    ),
+    "a slow velocity across": (FREE, {"q": [1.0, 0, 0], "v": [4e-11, 0, 1e-11]}, r"g'\(q\) v = 8e-11 is not zero"),
+    "singular mass with a momentum": (
+        hx.System(lambda q, v: 0.5 * v[0] ** 2 - q @ q),
+        {"q": [0.0, 0.0], "p": [1.0, 0.0]},
+        r"mass matrix L_vv is singular",
+    ),
     "NaN in q": (FREE, {"q": [1.0, NAN, 0.0]}, r"q\[1\] = nan is not finite"),
     "NaN in v": (FREE, {"q": [1.0, 0.0, 0.0], "v": [0.0, 0.0, NAN]}, r"v\[2\] = nan is not finite"),
     "inf in p": (FREE, {"q": [1.0, 0.0, 0.0], "p": [0.0, float("inf"), 0.0]}, r"p\[1\] = inf is not finite"),

@@ -10,10 +10,10 @@ import jax
 if os.environ.get("HOLONAX_ENABLE_X64", "1") != "0":
     jax.config.update("jax_enable_x64", True)
 
-from holonax import eliminated, methods, systems, tableaux
+from holonax import eliminated, methods, studies, systems, tableaux
 from holonax.ensemble import Run, simulate
 from holonax.entry import Entry
-from holonax.errors import HolonaxError, InputError, SimulationError, StartError, TableauError
+from holonax.errors import HolonaxError, InputError, Interrupted, SimulationError, StartError, TableauError
 from holonax.initial import start
 from holonax.methods import (
     VPRK,
@@ -32,13 +32,14 @@ from holonax.noise import Increment, increments
 from holonax.observables import Mean
 from holonax.path import Path, integrate
 from holonax.solve import Newton, Status
+from holonax.studies import Curve, Study, WorkPrecision, strong_order, weak_order, work_precision
 from holonax.system import State, System
 from holonax.tableau import Tableau
-
-__version__ = "0.1.0"
+from holonax.version import __version__
 
 __all__ = [
     "VPRK",
+    "Curve",
     "Entry",
     "EulerA",
     "EulerB",
@@ -47,6 +48,7 @@ __all__ = [
     "HolonaxError",
     "Increment",
     "InputError",
+    "Interrupted",
     "Kicked",
     "Lobatto",
     "Lobatto32",
@@ -61,15 +63,22 @@ __all__ = [
     "StartError",
     "State",
     "Status",
+    "Study",
     "System",
     "Tableau",
     "TableauError",
+    "WorkPrecision",
+    "__version__",
     "eliminated",
     "increments",
     "integrate",
     "methods",
     "simulate",
     "start",
+    "strong_order",
+    "studies",
     "systems",
     "tableaux",
+    "weak_order",
+    "work_precision",
 ]

@@ -81,12 +81,14 @@ def ito_correction(system: System, q: Array, p: Array) -> Array:
     r"""What Itô's form adds to the drift of p: $\frac12 \sum_r (\partial_p \sigma_r) \sigma_r$, $\sigma$ the diffusion.
 
     Zero for every $L$ that is quadratic in $v$; in general it is
-    $-\frac12 \sum_r G^T \mathbf P^{-1} G M^{-1} L_{vvv}(u_r, u_r)$ with $u_r = M^{-1} \sigma_r$.
+    $\frac12 \sum_r \mathbf B L_{vvv}(u_r, u_r)$ with $u_r = M^{-1} \sigma_r$.
     """
 
-    def along(sigma: Array, r: Array) -> Array:
-        return jax.jvp(lambda x: diffusion(system, q, x)[:, r], (p,), (sigma,))[1]
-
     sigma = diffusion(system, q, p)
-    columns = jnp.arange(sigma.shape[1])
-    return 0.5 * jnp.sum(jax.vmap(along, in_axes=(1, 0))(sigma, columns), axis=0)
+    if sigma.shape[1] == 0:
+        return jnp.zeros_like(p)
+
+    def along(column: Array, r: Array) -> Array:
+        return jax.jvp(lambda x: diffusion(system, q, x)[:, r], (p,), (column,))[1]
+
+    return 0.5 * jnp.sum(jax.vmap(along, in_axes=(1, 0))(sigma, jnp.arange(sigma.shape[1])), axis=0)

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, final
 
 import jax
@@ -15,8 +16,8 @@ import numpy as np
 from jax import Array
 
 from holonax.engines import ENGINES
-from holonax.errors import InputError, SimulationError
-from holonax.initial import check_sizes
+from holonax.errors import InputError, Interrupted, SimulationError, whole_number
+from holonax.initial import check_start
 from holonax.methods.base import Method
 from holonax.noise import check_counter, words
 from holonax.observables import Observable
@@ -93,6 +94,8 @@ def simulate(
         on_failure: "raise" a SimulationError at the end if a path failed, or only "mark" it in `run.status`.
         progress: show a progress bar on work longer than two seconds.
 
+    Ctrl-C raises `Interrupted`, a KeyboardInterrupt whose `result` is the run of the paths that are complete.
+
     >>> import holonax as hx
     >>> entry = hx.systems.pendulum()
     >>> run = hx.simulate(entry.system, hx.EulerA(), entry.start, t1=1.0, h=2**-8, paths=10, seed=0, save_every=64)
@@ -102,14 +105,19 @@ def simulate(
     steps = _number_of_steps(t0, t1, h)
     paths = _number_of_paths(paths, start)
     check_counter("seed", seed)
-    if save_every is not None and (not isinstance(save_every, int) or not 1 <= save_every <= steps):
+    if save_every is not None and not 1 <= (save_every := whole_number("save_every", save_every)) <= steps:
         raise InputError(f"save_every = {save_every!r}: must be an integer from 1 to the {steps} steps, or None")
+    if not isinstance(method, Method):
+        raise InputError(f"method = {method!r} is not a method; pass an instance such as hx.Kicked()")
+    for name, seen in (observe or {}).items():
+        if not isinstance(seen, Observable):
+            raise InputError(f"observe[{name!r}] = {seen!r} is not an observable; wrap the function: hx.Mean(fn)")
     _choose("engine", engine, ("auto", *ENGINES))
     _choose("on_failure", on_failure, ("raise", "mark"))
     _choose("dtype", dtype, ("float64", "float32"))
     if jnp.zeros((), dtype).dtype != np.dtype(dtype):
         raise InputError('dtype = "float64" but JAX has it switched off; unset HOLONAX_ENABLE_X64 or use "float32"')
-    check_sizes(system, start.q.shape[-1])
+    check_start(system, start)
 
     grid = Grid(save_every, steps)
     n = start.q.shape[-1]
@@ -119,29 +127,42 @@ def simulate(
     stride = math.gcd(grid.stride, *(watch.grid.stride for watch in watches.values()))
 
     chunk = _chunk_size()
+    runner = ENGINES["xla" if engine == "auto" else engine]
     fates: list[Fate] = []
+
+    def result() -> Run:
+        """The chunks that are complete."""
+
+        def time_of(numbers: np.ndarray) -> np.ndarray:
+            return t0 + (t1 - t0) * (numbers / steps)
+
+        observed = {
+            name: watch.observable.result(time_of(watch.grid.numbers), watch.summary) for name, watch in watches.items()
+        }
+        fate = Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
+        done = len(fate.status)
+        return Run(time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **fate._asdict(), observed=observed)
+
     with Bar(paths * steps, "path-steps", show=progress) as bar:
-        for first in range(0, paths, chunk):
-            index = np.arange(first, min(first + chunk, paths))
-            column = 0
-            states = _states(start, index, chunk, dtype)
-            for block in _blocks(system, method, states, index, h, seed, steps, stride):
-                column = recorder.see(index, block, column)
+        try:
+            for first in range(0, paths, chunk):
+                index = np.arange(first, min(first + chunk, paths))
+                column = 0
+                states = _states(start, index, chunk, dtype)
+                for block in _blocks(runner, system, method, states, index, h, seed, steps, stride):
+                    column = recorder.see(index, block, column)
+                    for watch in watches.values():
+                        watch.see(block)
+                    bar.update(first * steps + len(index) * block.done)
                 for watch in watches.values():
-                    watch.see(block)
-                bar.update(first * steps + len(index) * block.done)
-            for watch in watches.values():
-                watch.end_chunk()
-            fates.append(Fate(*(x[: len(index)] for x in block.fate)))
+                    watch.end_chunk()
+                fates.append(Fate(*(x[: len(index)] for x in block.fate)))
+        except KeyboardInterrupt:
+            if not fates:
+                raise
+            raise Interrupted(f"interrupted: {len(fates) * chunk} of {paths} paths are done", result()) from None
 
-    def time_of(numbers: np.ndarray) -> np.ndarray:
-        return t0 + (t1 - t0) * (numbers / steps)
-
-    observed = {
-        name: watch.observable.result(time_of(watch.grid.numbers), watch.summary) for name, watch in watches.items()
-    }
-    joined = Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
-    run = Run(time_of(grid.numbers), recorder.q, recorder.p, **joined._asdict(), observed=observed)
+    run = result()
     if on_failure == "raise" and run.status.any():
         raise SimulationError(_describe_failures(run, t0, h), run)
     return run
@@ -158,10 +179,17 @@ def _chunk_size() -> int:
 
 
 def _blocks(
-    system: System, method: Method, states: State, index: np.ndarray, h: float, seed: int, steps: int, stride: int
+    engine: ModuleType,
+    system: System,
+    method: Method,
+    states: State,
+    index: np.ndarray,
+    h: float,
+    seed: int,
+    steps: int,
+    stride: int,
 ) -> Iterator[Block]:
     """Run one chunk, a block of states at a time; the first block is the start itself."""
-    engine = ENGINES["xla"]
     track = engine.begin(states)
     path, key, size = words(np.resize(index, len(states.q))).T, words(seed), jnp.asarray(h, states.q.dtype)
 
@@ -216,12 +244,11 @@ def _number_of_steps(t0: float, t1: float, h: float) -> int:
 
 
 def _number_of_paths(paths: int | None, start: State) -> int:
-    if start.q.ndim not in (1, 2) or start.p.shape != start.q.shape:
-        raise InputError(f"start has q of shape {start.q.shape} and p of shape {start.p.shape}; build it with hx.start")
-    held = start.q.shape[0] if start.q.ndim == 2 else None
+    held = len(start.q) if np.ndim(start.q) == 2 else None
     if paths is None:
         return held or 1
-    if not isinstance(paths, int) or isinstance(paths, bool) or paths < 1:
+    paths = whole_number("paths", paths)
+    if paths < 1:
         raise InputError(f"paths = {paths!r}: must be a positive integer")
     if held not in (None, paths):
         raise InputError(f"paths = {paths} but start holds {held} states; leave paths out or make them agree")

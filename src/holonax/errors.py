@@ -1,5 +1,7 @@
 """Everything that can go wrong, as exceptions whose text says what, the number and the remedy."""
 
+import operator
+
 
 class HolonaxError(Exception):
     """Base of every exception that holonax raises on purpose."""
@@ -23,3 +25,21 @@ class SimulationError(HolonaxError, RuntimeError):
     def __init__(self, message: str, run: object = None) -> None:
         super().__init__(message)
         self.run = run
+
+
+def whole_number(name: str, value: object) -> int:
+    """`value` as an integer (NumPy's are welcome, booleans are not), or an InputError."""
+    if isinstance(value, bool):
+        raise InputError(f"{name} = {value!r}: must be an integer")
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"{name} = {value!r}: must be an integer") from None
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C on long work; `result` holds what was done by then, in the form of the whole."""
+
+    def __init__(self, message: str, result: object) -> None:
+        super().__init__(message)
+        self.result = result

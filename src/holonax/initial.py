@@ -16,7 +16,7 @@ from holonax.solve import Newton, Status
 from holonax.system import State, System
 
 ON_MANIFOLD = 1e-10
-"""Largest |g| and |g' v| accepted at a start, relative to the size of the terms they are made of."""
+"""Largest |g| and |g' v| accepted at a start, relative to |g'||q| and |g'||v| (or 32 eps in single precision)."""
 
 FULL_RANK = 1e-12
 """Smallest ratio of singular values accepted of g', of L_vv and of g' L_vv^-1 g'^T."""
@@ -50,8 +50,24 @@ def start(system: System, q: Any, v: Any = None, p: Any = None, *, project: bool
     evaluate = partial(_evaluate, system, project=project)
     point = jax.jit(evaluate if q.ndim == 1 else jax.vmap(evaluate))(q, v, p)
     if not any(isinstance(x, jax.core.Tracer) for x in point):  # the Lagrangian too may hold a traced parameter
-        _check(_Point(*(np.atleast_2d(x) if x.ndim < 2 else np.asarray(x) for x in point)))
+        _check(point)
     return State(point.q, point.p, point.v)
+
+
+def check_start(system: System, start: State) -> None:
+    """Raise unless `start` is a state, or one state per path, on T*S: it may not come from `hx.start`."""
+    if not isinstance(start, State):
+        raise StartError(f"start = {start!r} is not a state; build it with hx.start(system, q=..., v=...)")
+    q = _vectors("start.q", start.q, None)
+    p = _vectors("start.p", start.p, q.shape)
+    check_sizes(system, q.shape[-1])
+    _check(_evaluate_momentum(system, q, p))
+
+
+@partial(jax.jit, static_argnums=0)
+def _evaluate_momentum(system: System, q: Array, p: Array) -> _Point:
+    evaluate = partial(_evaluate, system, v=None, project=False)
+    return evaluate(q, p=p) if q.ndim == 1 else jax.vmap(lambda q, p: evaluate(q, p=p))(q, p)
 
 
 def check_sizes(system: System, n: int) -> None:
@@ -110,8 +126,10 @@ def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, projec
 
 
 def _check(point: _Point) -> None:
-    """Raise for the first thing that is wrong; every entry of `point` has a leading axis of paths."""
-    G, M = _per_path(point.G), _per_path(point.M)
+    """Raise for the first thing that is wrong."""
+    one = np.ndim(point.q) == 1
+    point = _Point(*(np.asarray(x)[None] if one else np.asarray(x) for x in point))
+    G, M = point.G, point.M
     paths = len(point.q)
 
     def demand(good: np.ndarray, message: str, number: np.ndarray) -> None:
@@ -123,24 +141,25 @@ def _check(point: _Point) -> None:
     for path, status in enumerate(point.status[:, 0]):
         if status:
             raise StartError(f"project=True found no point of T*S near path {path}: {Status(status).advice}")
+    mass_known = np.isfinite(M).all(axis=(1, 2))
+    demand(
+        ~mass_known | (_conditioning(np.where(mass_known[:, None, None], M, 1.0)) > FULL_RANK),
+        "the mass matrix L_vv is singular (its singular values reach down to {:.1e} of the largest); "
+        "every velocity must enter L with a mass",
+        _conditioning(np.nan_to_num(M)),
+    )
     values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
     demand(
-        np.isfinite(values).all(axis=1) & np.isfinite(G).all(axis=(1, 2)) & np.isfinite(M).all(axis=(1, 2)),
+        np.isfinite(values).all(axis=1) & np.isfinite(G).all(axis=(1, 2)) & mass_known,
         "L, g or gamma (or a derivative) is not finite at the start, where L = {}; start inside their domain",
         point.potentials[:, -1],
     )
+    tolerance = max(ON_MANIFOLD, 32 * float(np.finfo(point.q.dtype).eps))
     off = np.abs(point.g).max(axis=1, initial=0.0)
-    scale = 1.0 + (np.abs(G) @ np.abs(point.q)[..., None]).max(axis=(1, 2), initial=0.0)
     demand(
-        off <= ON_MANIFOLD * scale,
+        (np.abs(point.g) <= tolerance * (np.abs(G) @ np.abs(point.q)[..., None])[..., 0]).all(axis=1),
         "g(q) = {:.3g} is not zero: q is off the manifold; correct q or pass project=True",
         off,
-    )
-    demand(
-        _conditioning(M) > FULL_RANK,
-        "the mass matrix L_vv is singular (its singular values reach down to {:.1e} of the largest); "
-        "every velocity must enter L with a mass",
-        _conditioning(M),
     )
     demand(
         _conditioning(G) > FULL_RANK,
@@ -154,17 +173,13 @@ def _check(point: _Point) -> None:
         "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
         _conditioning(schur),
     )
-    off = np.abs(G @ point.v[..., None]).max(axis=(1, 2), initial=0.0)
-    scale = 1.0 + (np.abs(G) @ np.abs(point.v)[..., None]).max(axis=(1, 2), initial=0.0)
+    hidden = np.abs(G @ point.v[..., None])
+    off = hidden.max(axis=(1, 2), initial=0.0)
     demand(
-        off <= ON_MANIFOLD * scale,
+        (hidden <= tolerance * (np.abs(G) @ np.abs(point.v)[..., None])).all(axis=(1, 2)),
         "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
         off,
     )
-
-
-def _per_path(matrices: np.ndarray) -> np.ndarray:
-    return matrices if matrices.ndim == 3 else matrices[None]
 
 
 def _conditioning(matrices: np.ndarray) -> np.ndarray:

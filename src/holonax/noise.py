@@ -35,8 +35,9 @@ class Increment(NamedTuple):
     H: Array
 
     def reverse(self) -> Increment:
-        r"""The same piece of the path walked backwards: $h \to -h$, $\Delta W \to -\Delta W$, $H \to H$."""
-        return Increment(-self.h, -self.dW, self.H)
+        r"""The same path walked backwards, last step first: $h \to -h$, $\Delta W \to -\Delta W$, $H \to H$."""
+        back = slice(None, None, -1) if jnp.ndim(self.dW) > 1 else ...
+        return Increment(-self.h[back], -self.dW[back], self.H[back])
 
     def joined(self, factor: int) -> Increment:
         r"""Every `factor` successive steps joined into one: the same Wiener path on a coarser grid.

@@ -90,7 +90,7 @@ class Mean(Observable):
         values = self.values(q, p)
         weight = alive.reshape(alive.shape + (1,) * (values.ndim - 2))
         number = jnp.sum(weight, axis=1)
-        mean = jnp.sum(jnp.where(weight, values, 0), axis=1) / jnp.maximum(number, 1)
+        mean = jnp.sum(jnp.where(weight, values, 0), axis=1) / jnp.maximum(number, 1)  # 0 of none, for merging
         squares = jnp.sum(jnp.where(weight, values - mean[:, None], 0) ** 2, axis=1)
         return _Sums(number, mean, squares)
 
@@ -107,4 +107,5 @@ class Mean(Observable):
         known = count > 1
         variance = np.where(known, summary.squares / np.maximum(count - 1, 1), np.inf)
         stderr = np.sqrt(variance / np.maximum(count, 1))
-        return MeanResult(t, np.asarray(summary.mean), stderr, count.reshape(len(t), -1)[:, 0])
+        mean = np.where(count > 0, summary.mean, np.nan)  # `count` says that there is nothing to average
+        return MeanResult(t, mean, stderr, count.reshape(len(t), -1)[:, 0])

@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 
 from holonax.errors import InputError
 
-UNROLLED_UNKNOWNS = 12
+INLINE_UNKNOWNS = 12
 """Systems up to this size are eliminated inline; larger ones go to LAPACK (docs/decisions.md has the measurement)."""
 
 
@@ -71,11 +71,11 @@ def factorize(matrix: Array) -> tuple[Callable[[Array], Array], Array]:
     n = matrix.shape[0]
     if n == 0:
         return (lambda b: b), jnp.zeros((), bool)
-    if n <= UNROLLED_UNKNOWNS:
-        lu, order = _unrolled_lu(matrix)
+    if n <= INLINE_UNKNOWNS:
+        lu, order = _inline_lu(matrix)
 
         def solve(b: Array) -> Array:
-            return _unrolled_substitution(lu, b[order])
+            return _inline_substitution(lu, b[order])
     else:
         lu, pivots = jax.scipy.linalg.lu_factor(matrix)
 
@@ -88,27 +88,34 @@ def factorize(matrix: Array) -> tuple[Callable[[Array], Array], Array]:
     return solve, jnp.any(pivot <= n * jnp.finfo(lu.dtype).eps * (pivot + subtracted))
 
 
-def _unrolled_lu(lu: Array) -> tuple[Array, Array]:
-    """Gaussian elimination written out column by column: no LAPACK call, no loop, batches well under `vmap`."""
-    rows = jnp.arange(lu.shape[0])
-    order = rows
-    for j in range(lu.shape[0] - 1):
-        pivot = j + jnp.argmax(jnp.abs(lu[j:, j]))
+def _inline_lu(matrix: Array) -> tuple[Array, Array]:
+    """Gaussian elimination, column by column, in plain array operations that batch well under `vmap`."""
+    rows = jnp.arange(matrix.shape[0])
+
+    def eliminate(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        lu, order = carry
+        pivot = jnp.argmax(jnp.where(rows >= j, jnp.abs(lu[:, j]), -1.0))
         swapped = jnp.where(rows == j, pivot, jnp.where(rows == pivot, j, rows))
         lu, order = lu[swapped], order[swapped]
-        factor = lu[j + 1 :, j] / lu[j, j]
-        lu = lu.at[j + 1 :, j].set(factor).at[j + 1 :, j + 1 :].add(-jnp.outer(factor, lu[j, j + 1 :]))
-    return lu, order
+        factor = jnp.where(rows > j, lu[:, j] / lu[j, j], 0.0)
+        reduced = lu - factor[:, None] * jnp.where(rows > j, lu[j], 0.0)
+        return jnp.where((rows[:, None] > j) & (rows == j), factor[:, None], reduced), order
+
+    return lax.fori_loop(0, len(rows) - 1, eliminate, (matrix, rows))
 
 
-def _unrolled_substitution(lu: Array, x: Array) -> Array:
-    n = lu.shape[0]
-    for j in range(n - 1):
-        x = x.at[j + 1 :].add(-lu[j + 1 :, j] * x[j])
-    for j in reversed(range(n)):
-        x = x.at[j].divide(lu[j, j])
-        x = x.at[:j].add(-lu[:j, j] * x[j])
-    return x
+def _inline_substitution(lu: Array, b: Array) -> Array:
+    rows = jnp.arange(lu.shape[0])
+
+    def forward(j: Array, x: Array) -> Array:
+        return x - jnp.where(rows > j, lu[:, j], 0.0) * x[j]
+
+    def backward(i: Array, x: Array) -> Array:
+        j = len(rows) - 1 - i
+        last = x[j] / lu[j, j]
+        return jnp.where(rows == j, last, x - jnp.where(rows < j, lu[:, j], 0.0) * last)
+
+    return lax.fori_loop(0, len(rows), backward, lax.fori_loop(0, len(rows) - 1, forward, b))
 
 
 class _Iterate(NamedTuple):
@@ -200,5 +207,4 @@ def _norm(x: Array) -> Array:
 
 
 def _tangent_solve(linear: Callable[[Array], Array], b: Array) -> Array:
-    solve, _ = factorize(jax.jacfwd(linear)(jnp.zeros_like(b)))
-    return solve(b)
+    return jnp.linalg.solve(jax.jacfwd(linear)(jnp.zeros_like(b)), b)  # not in a hot loop: LAPACK compiles faster

@@ -49,7 +49,8 @@ class System:
         n: number of coordinates.  Only `hx.increments` ever needs it, to count the potentials before there is a start;
             left out, it is the smallest number of coordinates that the three functions accept.
 
-    Parameters are whatever the functions close over:
+    Parameters are whatever the functions close over, as they are when the system is first used: programs are compiled
+    once per system, so make a new `System` for new values, best with a function:
 
     >>> import holonax as hx
     >>> def pendulum(gravity):
@@ -75,11 +76,13 @@ class System:
 
     def g(self, q: Array) -> Array:
         """Constraints, shape (k,)."""
-        return jnp.zeros((0,), q.dtype) if self.constraint is None else jnp.atleast_1d(self.constraint(q))
+        return (
+            jnp.zeros((0,), q.dtype) if self.constraint is None else jnp.atleast_1d(self.constraint(q)).astype(q.dtype)
+        )
 
     def gamma(self, q: Array) -> Array:
         """Stochastic potentials, shape (m,)."""
-        return jnp.zeros((0,), q.dtype) if self.noise is None else jnp.atleast_1d(self.noise(q))
+        return jnp.zeros((0,), q.dtype) if self.noise is None else jnp.atleast_1d(self.noise(q)).astype(q.dtype)
 
     # First derivatives.
 

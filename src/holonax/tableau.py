@@ -6,7 +6,6 @@ questions (is it symplectic, does it keep the constraints, of which order is it)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -19,9 +18,10 @@ _SAME = 1e-12
 
 
 def _frozen(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    array = np.array(
-        [[float(x) for x in row] if isinstance(row, Sequence | np.ndarray) else float(row) for row in values]
-    )
+    try:
+        array = np.array([[float(x) for x in row] if np.ndim(row) else float(row) for row in values])
+    except (TypeError, ValueError) as error:
+        raise TableauError(f"{name} = {values!r} is not an array of numbers: {error}") from None
     if array.shape != shape:
         raise TableauError(f"{name} has shape {array.shape}; {shape} is needed")
     if not np.isfinite(array).all():
@@ -60,6 +60,9 @@ class Tableau:
         }
         for name, (values, shape) in given.items():
             object.__setattr__(self, name, _frozen(name, values, shape))
+
+    def __repr__(self) -> str:
+        return f"Tableau(stages={self.stages}, nu={self.nu.round(4).tolist()}, kappa={self.kappa.round(4).tolist()})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tableau) and self._bytes() == other._bytes()
@@ -143,8 +146,9 @@ class Tableau:
 
     @property
     def order(self) -> int:
-        r"""Deterministic order guaranteed by Butcher's simplifying assumptions, $\min(p, 2\eta + 2, \eta + \zeta + 1)$.
+        r"""Deterministic order guaranteed by Butcher's simplifying assumptions.
 
+        $\min(p, 2\eta + 2, 2\zeta + 2, \eta + \zeta + 1)$, where the conjugate has $\eta$ and $\zeta$ exchanged, and
         $B(p)$: $\sum b_i c_i^{k-1} = 1/k$ for $k \le p$;  $C(\eta)$: $\sum_j a_{ij} c_j^{k-1} = c_i^k/k$;
         $D(\zeta)$: $\sum_i b_i c_i^{k-1} a_{ij} = b_j (1 - c_j^k)/k$.
         """
@@ -152,7 +156,7 @@ class Tableau:
         p = _holds(lambda k: b @ c ** (k - 1) - 1 / k)
         eta = _holds(lambda k: a @ c ** (k - 1) - c**k / k)
         zeta = _holds(lambda k: (b * c ** (k - 1)) @ a - b * (1 - c**k) / k)
-        return min(p, 2 * eta + 2, eta + zeta + 1)
+        return min(p, 2 * eta + 2, 2 * zeta + 2, eta + zeta + 1)
 
     def noise_conditions(self) -> dict[str, float]:
         r"""Defects of the conditions (i), (ii), (iii) for strong order 3/2; a condition holds where its number is 0.

@@ -44,6 +44,7 @@ class Method(ABC):
         symplectic: whether the canonical 2-form on $T^*S$ is preserved, for every L.
         symmetric: whether a step backwards undoes a step forwards.
         keeps_manifold: whether states stay on $T^*S$.
+        cost: unknowns of the equations that a step solves, before the projection's n + k.
     """
 
     symplectic: ClassVar[bool] = True
@@ -68,6 +69,11 @@ class Method(ABC):
     @abstractmethod
     def symmetric(self) -> bool:
         """Whether a step backwards undoes a step forwards."""
+
+    @property
+    @abstractmethod
+    def cost(self) -> str:
+        """Unknowns of the equations that a step solves, before the projection's n + k."""
 
     @abstractmethod
     def step(self, system: System, state: State, increment: Increment) -> tuple[State, Report]:

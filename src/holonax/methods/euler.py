@@ -17,7 +17,7 @@ from jax import Array
 from holonax.methods.base import Method, Report
 from holonax.noise import Increment
 from holonax.projection import project_momentum
-from holonax.solve import Newton
+from holonax.solve import Newton, Status
 from holonax.system import State, System
 
 Residual = Callable[[Array, Array], tuple[Array, Array]]
@@ -29,6 +29,7 @@ class _Euler(Method):
 
     newton: Newton = field(default=Newton(), repr=False)
 
+    cost: ClassVar[str] = "n + k"
     order: ClassVar[int] = 1
     strong_order: ClassVar[float] = 1.0
     weak_order: ClassVar[int] = 1
@@ -128,7 +129,8 @@ class EulerPrinted(_Euler):
     def equations(self, system: System, state: State, increment: Increment) -> tuple[Residual, Callable[..., Array]]:
         """Force and noise at the beginning, Legendre transform at the end of the step."""
         q, p, h = state.q, state.p, increment.h
-        v_k = system.velocity(q, p, state.guess)
+        (v_k,), solved = self.newton(lambda v: system.momentum(q, v) - p, (state.guess,))
+        v_k = jnp.where(solved.status == Status.CONVERGED, v_k, jnp.nan)  # fails the step
         p_free = p + h * system.force(q, v_k) + system.kick(q, increment.dW)
 
         def p_hat(v: Array, lam: Array) -> Array:

@@ -43,6 +43,7 @@ class Kicked(Method):
     scheme: str = "symmetric"
     newton: Newton = field(default=Newton(), repr=False)
 
+    cost: ClassVar[str] = "2 x (2n + k)"
     order: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+import jax.numpy as jnp
+
 from holonax import eliminated
 from holonax.methods.base import Method, Report
 from holonax.noise import Increment
-from holonax.solve import Newton
+from holonax.solve import Newton, Status
 from holonax.system import State, System
 
 
@@ -32,6 +34,7 @@ class EulerMaruyama(Method):
     symmetric: ClassVar[bool] = False
     symplectic: ClassVar[bool] = False
     keeps_manifold: ClassVar[bool] = False
+    cost: ClassVar[str] = "n"
 
     def step(self, system: System, state: State, increment: Increment) -> tuple[State, Report]:
         """Advance one path by one step."""
@@ -41,4 +44,6 @@ class EulerMaruyama(Method):
         drift = at.drift + eliminated.ito_correction(system, q, p)
         p1 = p + h * drift + at.diffusion @ dW
         lam = h * at.lam_drift + at.lam_diffusion @ dW
+        known = jnp.all(jnp.isfinite(p1)) | (solved.status != Status.CONVERGED)  # P or L_vv may be singular
+        solved = solved._replace(status=jnp.where(known, solved.status, Status.SINGULAR))
         return State(q + h * v, p1, v), Report.of(solved, V=v[None], lam=lam[None])

@@ -76,6 +76,11 @@ class _PartitionedRungeKutta(Method):
     newton: Newton
 
     @property
+    def cost(self) -> str:
+        """Unknowns of the stages."""
+        return f"{self.tableau.stages}n + {self.tableau.stages - 1}k"
+
+    @property
     def order(self) -> int:
         """Order for deterministic systems."""
         return self.tableau.order
