@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,12 @@ def _figure(panels: int, width: float = 5.2, height: float = 4.2) -> tuple[Any, 
     return figure, list(np.atleast_1d(figure.subplots(1, panels)))
 
 
+def _step_sizes(axis: Any) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set(yscale="log", xlabel="step size h")
+    axis.grid(visible=True, which="both", alpha=0.25)
+
+
 def convergence_figure(studies: Sequence[Study]) -> Figure:
     """Errors against step size, one panel per method with a curve per quantity; dashed lines have the declared slope.
 
@@ -47,9 +54,9 @@ def convergence_figure(studies: Sequence[Study]) -> Figure:
             top = max(top, float(curve.error.max()))
         guide = 2.0 * top * (study.h / study.h[0]) ** study.declared
         axis.plot(study.h, guide, "k--", linewidth=1, label=f"slope {study.declared:g}")
-        axis.set(xscale="log", yscale="log", xlabel="step size h", title=study.method)
+        axis.set_title(textwrap.fill(study.method, 48), fontsize=9)
         axis.set_ylabel(f"{study.kind} error")
-        axis.grid(visible=True, which="both", alpha=0.25)
+        _step_sizes(axis)
         axis.legend(fontsize=8)
     return figure
 
@@ -66,8 +73,8 @@ def methods_figure(studies: Sequence[Study], quantity: str, slopes: Sequence[flo
     for slope in slopes:
         axis.plot(h, 1.5 * top * (h / h[0]) ** slope, "k--", linewidth=0.8)
         axis.annotate(f"{slope:g}", (h[-1], 1.5 * top * (h[-1] / h[0]) ** slope), fontsize=8)
-    axis.set(xscale="log", yscale="log", xlabel="step size h", ylabel=f"{studies[0].kind} error of {quantity}")
-    axis.grid(visible=True, which="both", alpha=0.25)
+    axis.set_ylabel(f"{studies[0].kind} error of {quantity}")
+    _step_sizes(axis)
     axis.legend(fontsize=8)
     return figure
 
@@ -83,5 +90,6 @@ def work_precision_figure(study: WorkPrecision) -> Figure:
     for axis, label in zip(axes, ("steps per path", "seconds per path"), strict=True):
         axis.set(xscale="log", yscale="log", xlabel=label, ylabel="strong error of q")
         axis.grid(visible=True, which="both", alpha=0.25)
+        axis.tick_params(which="minor", labelbottom=False)
     axes[0].legend(fontsize=8)
     return figure
