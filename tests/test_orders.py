@@ -60,12 +60,12 @@ def test_strong_order_on_the_paper_s_pendulum():
 
 
 def test_erratum_3_the_obvious_weights_have_strong_order_one_on_a_constraint():
-    """Order 1 at small h, although at large h and small noise the same method looks like order 2."""
-    e = hx.systems.pendulum(sigma=0.2)
-    [(_, large)] = strong(e, (WEIGHTED_RATTLE,), (2, 3, 4))
-    assert_orders(large, 2.0, 0.25)
-    [(_, small)] = strong(entry("pendulum"), (WEIGHTED_RATTLE,), (7, 8, 9))
-    assert_orders(small, 1.0, 0.1)
+    """Order 1 at small h, although at large h, where the noise counts for less, the same method looks like order 2."""
+    [(_, study)] = strong(hx.systems.pendulum(sigma=0.5), (WEIGHTED_RATTLE,), (2, 3, 4, 8, 9))
+    for name in ("q", "p"):
+        large, _, _, small = study[name].slopes
+        assert within(large, 2.0, 0.2), study.table()
+        assert within(small, 1.0, 0.1), study.table()
 
 
 def test_erratum_5_strong_order_two_for_additive_noise_without_a_constraint():
@@ -116,7 +116,7 @@ def test_weak_order_one_on_the_paper_s_pendulum():
 @pytest.mark.study
 def test_weak_order_one_of_rattle():
     """The term of order 1 is small, and at large steps hidden behind that of order 2."""
-    for method, study in weak((hx.Rattle(), hx.Lobatto(3)), (5, 6, 7), 81_920, refine=4):
+    for method, study in weak((hx.Rattle(), hx.Lobatto(3)), (5, 6, 7), 262_144, refine=4):
         assert method.weak_order == 1
         assert_orders(study, 1.0, 0.15, ("xx",))
 
@@ -130,6 +130,6 @@ def test_weak_order_two_of_the_methods_that_meet_condition_three():
 
 @pytest.mark.study
 def test_weak_order_two_of_the_midpoint_scheme():
-    for method, study in weak((hx.Kicked("midpoint"),), (2, 3), 262_144, refine=4):
+    for method, study in weak((hx.Kicked("midpoint"),), (2, 3, 4), 524_288, refine=4):
         assert method.weak_order == 2
         assert_orders(study, 2.0, 0.15, ("py",))
