@@ -30,7 +30,7 @@ wheel: .venv/ready  ## build a wheel, install it in an empty environment, run th
 	$(BIN)/python tests/readme.py > .wheel-env/example.py
 	cd .wheel-env && bin/python -I example.py
 
-study: .venv/ready  ## the heavy statistics that `make test` leaves out (about half an hour on 2 cores)
+study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
 	$(BIN)/python -m pytest -m study tests
 
 clean:
