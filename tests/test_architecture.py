@@ -10,12 +10,14 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "holonax"
 LAYERS = [  # a module may import from its own layer and from those before it
     {"errors", "version"},
-    {"solve", "system", "noise", "tableau", "tableaux", "projection", "initial", "entry"},
+    {"elementary", "solve", "system", "noise", "tableau", "tableaux", "projection", "initial", "entry"},
     {"eliminated"},
     {"methods"},
     {"path"},
-    {"engines", "observables", "progress", "systems"},
+    {"lanes", "observables", "progress", "systems"},
+    {"engines"},
     {"recording"},
+    {"chunks"},
     {"ensemble"},
     {"studies"},
     {"report", "naming"},

@@ -28,8 +28,8 @@ def test_philox_known_answers(counter, key, answer):
     assert [int(x) for x in drawn] == answer
 
 
-def reference_increment(seed, path, step, r, h):
-    """(dW, H) of one step, written out in Python integers and NumPy floats."""
+def reference_normals(seed, path, step, number):
+    """The normal numbers of one step, written out in Python integers and NumPy floats."""
 
     def rounds(c, k):
         for _ in range(10):
@@ -38,20 +38,23 @@ def reference_increment(seed, path, step, r, h):
             k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
         return c
 
-    c = rounds([step, r, path & 0xFFFFFFFF, path >> 32], [seed & 0xFFFFFFFF, seed >> 32])
-    u, w = (((hi >> 5) * 2**26 + (lo >> 6)) / 2**53 for hi, lo in (c[:2], c[2:]))
-    radius, angle = np.sqrt(-2 * np.log1p(-u)), 2 * np.pi * w
-    return np.sqrt(h) * radius * np.cos(angle), np.sqrt(h / 12) * radius * np.sin(angle)
+    z = []
+    for block in range((number + 1) // 2):
+        c = rounds([step, block, path & 0xFFFFFFFF, path >> 32], [seed & 0xFFFFFFFF, seed >> 32])
+        u, w = ((hi << 32 | lo) >> 12 for hi, lo in (c[:2], c[2:]))
+        radius, angle = np.sqrt(-2 * np.log1p(-u / 2**52)), np.pi * (w / 2**53 - 0.25)
+        pair = [radius * np.cos(angle) * (-1 if c[3] & 2 else 1), radius * np.sin(angle)]
+        z += pair[::-1] if c[3] & 1 else pair
+    return np.array(z[:number])
 
 
 @pytest.mark.parametrize(("seed", "path"), [(0, 0), (7, 17), (2**63 + 5, 2**40 + 3)])
 def test_increments_against_a_reference_in_python_integers(seed, path):
     noise = hx.increments(PENDULUM, h=0.25, steps=5, seed=seed, path=path)
     for step in range(5):
-        for r in range(3):
-            dW, H = reference_increment(seed, path, step, r, 0.25)
-            np.testing.assert_allclose(noise.dW[step, r], dW, rtol=1e-14, atol=1e-15)
-            np.testing.assert_allclose(noise.H[step, r], H, rtol=1e-14, atol=1e-15)
+        z = reference_normals(seed, path, step, 6)
+        np.testing.assert_allclose(noise.dW[step], np.sqrt(0.25) * z[:3], rtol=1e-14, atol=1e-15)
+        np.testing.assert_allclose(noise.H[step], np.sqrt(0.25 / 12) * z[3:], rtol=1e-14, atol=1e-15)
 
 
 def many(h=1.0, paths=4000, steps=50):

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from holonax.solve import factorize
 from holonax.system import System
 
 
@@ -37,11 +36,9 @@ def terms(system: System, q: Array, p: Array, v: Array | None = None) -> Terms:
     """Evaluate every term at (q, p); pass `v` if it is known."""
     v = system.velocity(q, p) if v is None else v
     G = jax.jacfwd(system.g)(q)
-    solve_M, _ = factorize(system.mass(q, v))
-    M_inverse_G = jax.vmap(solve_M, in_axes=1, out_axes=1)(G.T)
+    M_inverse_G = jnp.linalg.solve(system.mass(q, v), G.T)
     P = G @ M_inverse_G
-    solve_P, _ = factorize(P)
-    P_inverse_G_M_inverse = jax.vmap(solve_P, in_axes=1, out_axes=1)(M_inverse_G.T)  # M is symmetric
+    P_inverse_G_M_inverse = jnp.linalg.solve(P, M_inverse_G.T)  # M is symmetric
     B = G.T @ P_inverse_G_M_inverse
 
     force = system.force(q, v)
@@ -49,7 +46,7 @@ def terms(system: System, q: Array, p: Array, v: Array | None = None) -> Terms:
     curvature = jax.jvp(lambda x: system.hidden(x, v), (q,), (v,))[1]
     transport = jax.jvp(lambda x: system.momentum(x, v), (q,), (v,))[1]
 
-    lam_drift = -solve_P(curvature) - P_inverse_G_M_inverse @ (force - transport)
+    lam_drift = -jnp.linalg.solve(P, curvature) - P_inverse_G_M_inverse @ (force - transport)
     lam_diffusion = -P_inverse_G_M_inverse @ noise
     return Terms(v, P, B, lam_drift, lam_diffusion, force + G.T @ lam_drift, noise + G.T @ lam_diffusion)
 

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import math
 import os
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from holonax.engines import ENGINES
+from holonax.chunks import Walk, in_order
+from holonax.engines import ENGINES, Runner, runner
 from holonax.errors import InputError, Interrupted, SimulationError, whole_number
 from holonax.initial import check_start
 from holonax.methods.base import Method
-from holonax.noise import check_counter, words
+from holonax.noise import check_counter
 from holonax.observables import Observable
 from holonax.path import Fate
 from holonax.progress import Bar
-from holonax.recording import Block, Grid, Recorder, Watch
+from holonax.recording import Grid, Recorder, Watch
 from holonax.solve import Status
 from holonax.system import State, System
-
-ROWS = 64
-"""Recorded states per path in one call into the engine."""
-
-_CALL_SECONDS = 0.3  # how long one call should last: progress and Ctrl-C answer that fast
 
 
 @final
@@ -89,7 +81,8 @@ def simulate(
         seed: with the index of a path it determines the noise of that path, whatever else runs beside it.
         save_every: j keeps the start and every j-th step; None keeps the end alone.
         observe: streaming observables by name, for example `{"energy": hx.Mean(system.energy)}`.
-        engine: how a chunk of paths runs: "auto" or "xla".
+        engine: how chunks of paths run: "llvm" (machine code for this CPU, all cores), "cuda" (an NVIDIA GPU), "xla"
+            (any JAX device), or "auto", the fastest of them that this machine has.
         dtype: "float64" or "float32".
         on_failure: "raise" a SimulationError at the end if a path failed, or only "mark" it in `run.status`.
         progress: show a progress bar on work longer than two seconds.
@@ -123,12 +116,29 @@ def simulate(
     n = start.q.shape[-1]
     _check_memory(paths, len(grid.numbers), n, np.dtype(dtype))
     recorder = Recorder(grid, paths, n, np.dtype(dtype))
-    watches = {name: Watch(seen, Grid(seen.every or save_every, steps)) for name, seen in (observe or {}).items()}
-    stride = math.gcd(grid.stride, *(watch.grid.stride for watch in watches.values()))
+    seen_on = {name: Grid(seen.every or save_every, steps) for name, seen in (observe or {}).items()}
+    stride = math.gcd(grid.stride, *(grid.stride for grid in seen_on.values()))
 
-    chunk = _chunk_size()
-    runner = ENGINES["xla" if engine == "auto" else engine]
+    program = runner(engine, system, method, n, dtype)
+    walk = Walk(program, h, seed, steps, stride)
+    chunk = _chunk_size(program, paths)
+    initial = State(*(np.asarray(x, dtype) for x in (start.q, start.p, start.guess)))
     fates: list[Fate] = []
+    summaries: dict[str, Any] = {}
+    counted = Counted()
+
+    def run_chunk(first: int) -> tuple[Fate, dict[str, Any]] | None:
+        index = np.arange(first, min(first + chunk, paths))
+        watches = {name: Watch(seen, seen_on[name]) for name, seen in (observe or {}).items()}
+        column = 0
+        for block in walk.blocks(_states(initial, index, _padded(program, len(index), bool(watches))), index):
+            column = recorder.see(index, block, column)
+            for watch in watches.values():
+                watch.see(block)
+            counted.set(first, len(index) * block.done)
+        if block.done < steps:
+            return None  # halted
+        return Fate(*(x[: len(index)] for x in block.fate)), {name: watch.summary() for name, watch in watches.items()}
 
     def result() -> Run:
         """The chunks that are complete."""
@@ -137,7 +147,7 @@ def simulate(
             return t0 + (t1 - t0) * (numbers / steps)
 
         observed = {
-            name: watch.observable.result(time_of(watch.grid.numbers), watch.summary) for name, watch in watches.items()
+            name: seen.result(time_of(seen_on[name].numbers), summaries[name]) for name, seen in (observe or {}).items()
         }
         fate = Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
         done = len(fate.status)
@@ -145,22 +155,20 @@ def simulate(
 
     with Bar(paths * steps, "path-steps", show=progress) as bar:
         try:
-            for first in range(0, paths, chunk):
-                index = np.arange(first, min(first + chunk, paths))
-                column = 0
-                states = _states(start, index, chunk, dtype)
-                for block in _blocks(runner, system, method, states, index, h, seed, steps, stride):
-                    column = recorder.see(index, block, column)
-                    for watch in watches.values():
-                        watch.see(block)
-                    bar.update(first * steps + len(index) * block.done)
-                for watch in watches.values():
-                    watch.end_chunk()
-                fates.append(Fate(*(x[: len(index)] for x in block.fate)))
+            chunks = in_order(run_chunk, range(0, paths, chunk), program.workers, lambda: bar.update(counted.total))
+            for done in chunks:
+                assert done is not None
+                fates.append(done[0])
+                for name, summary in done[1].items():
+                    merge = (observe or {})[name].merge
+                    summaries[name] = merge(summaries[name], summary) if name in summaries else summary
+                bar.update(counted.total)
         except KeyboardInterrupt:
+            walk.halt.set()
             if not fates:
                 raise
-            raise Interrupted(f"interrupted: {len(fates) * chunk} of {paths} paths are done", result()) from None
+            finished = sum(len(fate.status) for fate in fates)
+            raise Interrupted(f"interrupted: {finished} of {paths} paths are done", result()) from None
 
     run = result()
     if on_failure == "raise" and run.status.any():
@@ -168,57 +176,38 @@ def simulate(
     return run
 
 
-def _chunk_size() -> int:
-    """Paths per call into the engine, whatever the number of paths.
+class Counted:
+    """How many path-steps are done, chunk by chunk."""
 
-    Every chunk is padded to this size, so that the compiled program, and with it every bit of a path, is the same in
-    an ensemble of any size.  On a CPU 32 paths reach most of the throughput and cost a single path little
-    (docs/decisions.md has the measurement); an accelerator wants to be filled.
-    """
-    return 32 if jax.default_backend() == "cpu" else 2**14
+    def __init__(self) -> None:
+        self.done: dict[int, int] = {}
 
+    def set(self, first: int, number: int) -> None:
+        """So many in the chunk that begins with the path `first`."""
+        self.done[first] = number
 
-def _blocks(
-    engine: ModuleType,
-    system: System,
-    method: Method,
-    states: State,
-    index: np.ndarray,
-    h: float,
-    seed: int,
-    steps: int,
-    stride: int,
-) -> Iterator[Block]:
-    """Run one chunk, a block of states at a time; the first block is the start itself."""
-    track = engine.begin(states)
-    path, key, size = words(np.resize(index, len(states.q))).T, words(seed), jnp.asarray(h, states.q.dtype)
-
-    def block(done: int, numbers: np.ndarray, q: Array, p: Array) -> Block:
-        return Block(done, numbers, q, p, Fate(*map(np.asarray, track.fate)), len(index))
-
-    yield block(0, np.array([0]), _one_row(states.q), _one_row(states.p))
-    first, most = 0, ROWS
-    while first < steps:
-        stop = min(steps, first + most, (first // stride + ROWS) * stride)
-        begin = time.monotonic()
-        track, q, p = engine.advance(system, method, ROWS, track, key, path, size, first, stop, stride)
-        jax.block_until_ready(track)
-        if time.monotonic() - begin < _CALL_SECONDS / 2:
-            most *= 2
-        yield block(stop, np.arange(first // stride + 1, stop // stride + 1) * stride, q, p)
-        first = stop
+    @property
+    def total(self) -> int:
+        """In all chunks."""
+        return sum(list(self.done.values()))
 
 
-def _one_row(states: Array) -> Array:
-    """A buffer like the engine's with one row in use, so that observables compile once."""
-    return jnp.zeros((ROWS, *states.shape), states.dtype).at[0].set(states)
+def _chunk_size(program: Runner, paths: int) -> int:
+    """Paths per chunk: few enough that every worker has something to do."""
+    share = -(-paths // program.workers)
+    return min(program.chunk, -(-share // program.grain) * program.grain)
 
 
-def _states(start: State, index: np.ndarray, chunk: int, dtype: str) -> State:
-    """The states of the paths `index`, padded to a chunk by repeating them."""
-    padded = np.resize(index, chunk)
-    arrays = (jnp.asarray(x, dtype) for x in (start.q, start.p, start.guess))
-    return State(*(jnp.tile(x, (chunk, 1)) if x.ndim == 1 else x[padded] for x in arrays))
+def _padded(program: Runner, paths: int, observed: bool) -> int:
+    """Paths to run for a chunk of `paths`; observables, compiled for every size, see only powers of two."""
+    groups = -(-paths // program.grain)
+    return program.grain * (2 ** (groups - 1).bit_length() if observed else groups)
+
+
+def _states(start: State, index: np.ndarray, size: int) -> State:
+    """The states of the paths `index`, padded by repeating them."""
+    padded = np.resize(index, size)
+    return State(*(np.tile(x, (size, 1)) if x.ndim == 1 else x[padded] for x in start))
 
 
 # What can be wrong with the arguments.

@@ -1,8 +1,8 @@
 r"""Noise as a pure function of (seed, path, step, potential): the only module that makes random numbers.
 
 A counter-based generator needs no state and no storage, so a path meets the same noise wherever and in whatever order
-it is computed.  Per step and per stochastic potential one Philox block of 128 bits gives two normal numbers, hence the
-pair that the methods consume: the Wiener increment $\Delta W \sim N(0, h)$ and the *space-time Lévy area*
+it is computed.  A Philox block of 128 bits gives two normal numbers; a step of a system with m stochastic potentials
+takes m blocks, for the Wiener increments $\Delta W \sim N(0, h)$ and then for the *space-time Lévy areas*
 
 $$ H = \frac1h \int_0^h W\,ds - \frac{\Delta W}{2} \sim N(0, h/12), \qquad \text{independent of } \Delta W. $$
 """
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
+from holonax.elementary import log, sin_cos
 from holonax.errors import InputError
 from holonax.system import System
 
@@ -68,31 +69,44 @@ def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Ar
 
 
 def _wide_product(a: np.uint32, b: Array) -> tuple[Array, Array]:
-    """High and low word of a 32 x 32 bit product, in 32-bit arithmetic alone (it must work without x64)."""
+    """High and low word of a 32 x 32 bit product."""
+    if _has_float64():
+        product = np.uint64(a) * b.astype(jnp.uint64)
+        return (product >> 32).astype(jnp.uint32), product.astype(jnp.uint32)
     half, mask = np.uint32(16), np.uint32(0xFFFF)
     a0, a1, b0, b1 = a & mask, a >> half, b & mask, b >> half
     middle = a1 * b0 + (a0 * b0 >> half)
     return a1 * b1 + (middle >> half) + (a0 * b1 + (middle & mask) >> half), a * b
 
 
-def normals(key: Array, path: Array, step: Array, draws: int) -> tuple[Array, Array]:
-    """Two independent standard normal numbers for each of `draws` potentials, by Box and Muller's transform.
+def _has_float64() -> bool:
+    return bool(jnp.result_type(float) == jnp.float64)
 
-    The counter is (step, draw, path low, path high), the key the seed; nothing else enters.
+
+def normals(key: Array, path: Array, step: Array, number: int) -> Array:
+    r"""Independent standard normal numbers, two per Philox block, by Box and Muller's transform.
+
+    The counter is (step, block, path low, path high), the key the seed; nothing else enters.  Half of the block's 128
+    bits give the radius, the other half the direction: an angle in $[-\pi/4, \pi/4)$, whose cosine gets a random sign
+    and then changes places with the sine, or not.  That covers the circle evenly without any reduction of angles.
     """
-    draw = jnp.arange(draws, dtype=jnp.uint32)
-    same = jnp.zeros_like(draw)
-    c0, c1, c2, c3 = philox((same + step.astype(jnp.uint32), draw, same + path[0], same + path[1]), (key[0], key[1]))
-    radius = jnp.sqrt(-2.0 * jnp.log(1.0 - _uniform(c0, c1)))
-    angle = 2.0 * np.pi * _uniform(c2, c3)
-    return radius * jnp.cos(angle), radius * jnp.sin(angle)
+    block = jnp.arange((number + 1) // 2, dtype=jnp.uint32)
+    same = jnp.zeros_like(block)
+    c0, c1, c2, c3 = philox((same + step.astype(jnp.uint32), block, same + path[0], same + path[1]), (key[0], key[1]))
+    radius = jnp.sqrt(-2.0 * log(2.0 - _mantissa(c0, c1)))
+    sine, cosine = sin_cos((_mantissa(c2, c3) - 1.5) * (0.5 * np.pi))
+    cosine = jnp.where((c3 & np.uint32(2)) != 0, -cosine, cosine)  # the low bits are not in the mantissa
+    swap = (c3 & np.uint32(1)) != 0
+    pair = radius * jnp.where(swap, sine, cosine), radius * jnp.where(swap, cosine, sine)
+    return jnp.stack(pair, axis=1).reshape(-1)[:number]
 
 
-def _uniform(high: Array, low: Array) -> Array:
-    """A uniform number in [0, 1) with all 53 bits (24 where JAX has no float64)."""
-    if jnp.result_type(float) == jnp.float64:
-        return ((high >> 5).astype(jnp.float64) * 2.0**26 + (low >> 6).astype(jnp.float64)) * 2.0**-53
-    return (high >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
+def _mantissa(high: Array, low: Array) -> Array:
+    """A uniform number in [1, 2): random bits, all 52 of them (23 where JAX has no float64), as its mantissa."""
+    if _has_float64():
+        bits = high.astype(jnp.uint64) << 32 | low
+        return lax.bitcast_convert_type(bits >> 12 | np.uint64(0x3FF << 52), jnp.float64)
+    return lax.bitcast_convert_type(high >> 9 | np.uint32(0x7F << 23), jnp.float32)
 
 
 def words(number: Any) -> Array:
@@ -111,9 +125,9 @@ def draw(key: Array, path: Array, step: Array, h: Array, potentials: int) -> Inc
     draws the same bits.
     """
     h = jnp.asarray(h)
-    z0, z1 = normals(key, path, step, potentials)
-    dW, H = (jnp.sqrt(jnp.abs(h)) * z0).astype(h.dtype), (jnp.sqrt(jnp.abs(h) / 12.0) * z1).astype(h.dtype)
-    return Increment(h, *jax.lax.optimization_barrier((dW, H)))
+    z = normals(key, path, step, 2 * potentials)  # the Wiener increments first: who needs no H draws half the blocks
+    dW, H = jnp.sqrt(jnp.abs(h)) * z[:potentials], jnp.sqrt(jnp.abs(h) / 12.0) * z[potentials:]
+    return Increment(h, *lax.optimization_barrier((dW.astype(h.dtype), H.astype(h.dtype))))
 
 
 def check_counter(name: str, value: Any) -> None:

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from holonax.errors import InputError
 from holonax.methods.base import Method, Report
-from holonax.noise import Increment
+from holonax.noise import Increment, draw
 from holonax.solve import Status
 from holonax.system import State, System
 
@@ -40,11 +41,41 @@ def guarded_step(
     The status in the report is that of the first failure.
     """
     new, report = method.step(system, state, increment)
-    finite = jnp.all(jnp.isfinite(new.q)) & jnp.all(jnp.isfinite(new.p))
+    finite = jnp.isfinite(jnp.sum(new.q) + jnp.sum(new.p))  # one entry that is not spoils the sum
     here = jnp.where((report.status == Status.CONVERGED) & ~finite, Status.NON_FINITE, report.status)
     status = jnp.where(status == Status.CONVERGED, here, status).astype(jnp.int32)
     state = jax.tree.map(lambda x, old: jnp.where(status == Status.CONVERGED, x, old), new, state)
     return state, report._replace(status=status)
+
+
+class Track(NamedTuple):
+    """Where a path is and how it fared, or, with a leading axis, several paths."""
+
+    state: State
+    fate: Fate
+
+
+def begin(state: State) -> Track:
+    """Paths at their start."""
+    paths = state.q.shape[0]
+    none = np.zeros(paths, np.int32)
+    return Track(state, Fate(none, none - 1, np.zeros(paths, state.q.dtype), none))
+
+
+def advance(
+    system: System, method: Method, track: Track, key: Array, path: Array, step: Array, h: Array, potentials: int
+) -> Track:
+    """One step of one path of an ensemble, with the noise that belongs to it: what every engine repeats."""
+    state, fate = track
+    state, report = guarded_step(system, method, state, fate.status, draw(key, path, step, h, potentials))
+    failed = report.status != Status.CONVERGED
+    now = Fate(
+        report.status,
+        jnp.where(failed, step, fate.failed_step),
+        jnp.where(failed, report.residual, jnp.maximum(fate.residual, report.residual)),
+        jnp.maximum(fate.iterations, report.iterations),
+    )
+    return Track(state, jax.tree.map(lambda new, old: jnp.where(fate.status == Status.CONVERGED, new, old), now, fate))
 
 
 def integrate(system: System, method: Method, start: State, increments: Increment) -> Path:

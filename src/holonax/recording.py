@@ -80,12 +80,11 @@ class Recorder:
 
 
 class Watch:
-    """An observable at work: the summary of the paths so far, and the pieces of the chunk that is running."""
+    """An observable at work on one chunk."""
 
     def __init__(self, observable: Observable, grid: Grid) -> None:
         self.observable, self.grid = observable, grid
         self.pieces: list[Any] = []
-        self.summary: Any = None
 
     def see(self, block: Block) -> None:
         """Reduce a block on the device and keep the rows that are on the grid."""
@@ -94,11 +93,9 @@ class Watch:
             summary = _reduce(self.observable, block.q, block.p, block.alive)
             self.pieces.append(jax.tree.map(lambda x: np.asarray(x)[rows], summary))
 
-    def end_chunk(self) -> None:
-        """Join the pieces in time and merge them with the paths before."""
-        chunk = jax.tree.map(lambda *x: np.concatenate(x), *self.pieces)
-        self.summary = chunk if self.summary is None else self.observable.merge(self.summary, chunk)
-        self.pieces = []
+    def summary(self) -> Any:
+        """The pieces, joined in time."""
+        return jax.tree.map(lambda *x: np.concatenate(x), *self.pieces)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.extend.core import Primitive
 from jax.flatten_util import ravel_pytree
+from jax.interpreters import batching, mlir
 
 from holonax.errors import InputError
 
@@ -160,13 +163,17 @@ class Newton:
             return ravel_pytree(residual(*unravel(x)))[0].astype(x.dtype)
 
         def solve(f: Callable[[Array], Array], x: Array) -> tuple[Array, Solved]:
-            return self._iterate(f, x, jnp.asarray(resolution, x.dtype))
+            equations = jax.make_jaxpr(f)(x)
+            operands = (x, jnp.asarray(resolution, x.dtype), *equations.consts)
+            x, *solved = root_p.bind(*operands, equations=equations.jaxpr, newton=self)
+            return x, Solved(*solved)
 
         x, solved = lax.custom_root(flat_residual, flat_guess, solve, _tangent_solve, has_aux=True)
         status, iterations = (x.astype(jnp.int32) for x in (solved.status, solved.iterations))
         return unravel(x), Solved(status, solved.residual, iterations)
 
-    def _iterate(self, f: Callable[[Array], Array], x0: Array, resolution: Array) -> tuple[Array, Solved]:
+    def iterate(self, f: Callable[[Array], Array], x0: Array, resolution: Array) -> tuple[Array, Solved]:
+        """The iteration itself, for one path."""
         eps = jnp.finfo(x0.dtype).eps
         tolerance = 0.1 * eps**0.5 if self.tolerance is None else self.tolerance
         floor = 16 * eps * resolution
@@ -200,6 +207,34 @@ class Newton:
         )
         # floats, because custom_root wants tangents of what is returned here
         return end.x, Solved(status.astype(x0.dtype), residual, end.done.astype(x0.dtype))
+
+
+root_p = Primitive("root")
+"""Newton's problem as one equation of a traced program, so that the lane compiler can see it as a whole: operands are
+the guess, the resolution and what the equations close over; results the root and the fields of `Solved`."""
+root_p.multiple_results = True
+
+
+def _root(x: Array, resolution: Array, *constants: Array, equations: jax.extend.core.Jaxpr, newton: Newton) -> list:
+    def residual(x: Array) -> Array:
+        return jax.core.eval_jaxpr(equations, constants, x)[0]
+
+    x, solved = newton.iterate(residual, x, resolution)
+    return [x, *solved]
+
+
+def _root_types(x: Any, resolution: Any, *_: Any, **__: Any) -> list:
+    return [x, resolution, resolution, resolution]
+
+
+def _root_batch(operands: tuple, axes: tuple, **parameters: Any) -> tuple[list, list[int]]:
+    return jax.vmap(partial(_root, **parameters), in_axes=tuple(axes))(*operands), [0, 0, 0, 0]
+
+
+root_p.def_impl(jax.jit(_root, static_argnames=("equations", "newton")))
+root_p.def_abstract_eval(_root_types)
+mlir.register_lowering(root_p, mlir.lower_fun(_root, multiple_results=True))
+batching.primitive_batchers[root_p] = _root_batch
 
 
 def _norm(x: Array) -> Array:

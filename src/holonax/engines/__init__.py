@@ -1,5 +1,55 @@
-"""How a chunk of paths runs.  A new engine is a module here with `begin` and `advance`, and its name in `ENGINES`."""
+"""How a chunk of paths runs.  A new engine is a module here with `missing` and `prepare`, and its name in `ENGINES`."""
 
-from holonax.engines import xla
+from __future__ import annotations
 
-ENGINES = {"xla": xla}
+import importlib.util
+import warnings
+from functools import cache, lru_cache
+
+import jax
+
+from holonax.engines import cuda, llvm, plain, xla
+from holonax.engines.base import ROWS, Runner
+from holonax.errors import InputError
+from holonax.lanes.translate import Untranslatable
+from holonax.methods.base import Method
+from holonax.system import System
+
+ENGINES = {"xla": xla, "llvm": llvm, "cuda": cuda}
+
+
+def automatic() -> str:
+    """The fastest engine that this machine has."""
+    if jax.default_backend() == "gpu" or importlib.util.find_spec("cupy"):
+        if cuda.missing() is None:
+            return "cuda"
+    return "llvm" if jax.default_backend() == "cpu" and llvm.missing() is None else "xla"
+
+
+@lru_cache(maxsize=128)
+def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> Runner:
+    """The compiled program of an engine: made once per system, method, size and type.
+
+    What cannot be turned into lanes runs on the plain engine, and a warning says why.
+    """
+    name = automatic() if engine == "auto" else engine
+    if (reason := ENGINES[name].missing()) is not None:
+        raise InputError(f"engine = {name!r}: {reason}; engine='auto' chooses one that this machine has")
+    try:
+        return ENGINES[name].prepare(system, method, n, dtype)
+    except Untranslatable as error:
+        _say(name, str(error))
+        return plain.prepare(system, method, n, dtype)
+
+
+@cache
+def _say(engine: str, reason: str) -> None:
+    """Once per reason."""
+    warnings.warn(
+        f"the {engine!r} engine cannot translate {reason}; these paths run on the plain XLA engine instead: "
+        "the same results, more slowly",
+        stacklevel=6,
+    )
+
+
+__all__ = ["ENGINES", "ROWS", "Runner", "automatic", "runner"]

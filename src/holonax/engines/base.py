@@ -1,0 +1,80 @@
+"""What an engine is: a way to run chunks of paths of one system with one method."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import Any
+
+import jax
+import numpy as np
+
+from holonax.lanes.program import Program
+from holonax.path import Fate, begin
+from holonax.system import State
+
+ROWS = 64
+"""Recorded states per path in one call into the engine."""
+
+
+class Runner(ABC):
+    """A compiled program.  Step numbers, seed, paths, h and stride are run-time values: one program serves them all.
+
+    Attributes:
+        chunk: paths per call, at most.
+        grain: the number of paths in a call is a multiple of it; equal to `chunk` where it cannot vary.
+        workers: how many calls may run at a time.
+    """
+
+    chunk: int
+    grain: int
+    workers: int
+
+    @abstractmethod
+    def begin(self, states: State) -> Any:
+        """The paths of a chunk at their start, in whatever form the program carries them."""
+
+    @abstractmethod
+    def advance(
+        self, carried: Any, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+    ) -> tuple[Any, Any, Any]:
+        """Take the steps `first`..`stop - 1`, recording q and p at every multiple of `stride` after `first`.
+
+        Returns what is carried on, and two arrays (ROWS, paths, n) whose first rows are the recorded ones; the others
+        hold no meaning.
+        """
+
+    @abstractmethod
+    def fate(self, carried: Any) -> Fate:
+        """How the paths fared so far, as NumPy arrays."""
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LaneRunner(Runner):
+    """What the engines on lanes share: a chunk is one array per entry of the track, all of length `paths`."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def begin(self, states: State) -> list[np.ndarray]:
+        """Entries of q, p, v, status, failed step, residual and iterations, in this order."""
+        arrays = [np.asarray(x, self.program.dtype) for x in states]
+        fate = begin(State(*arrays)).fate
+        return [*(np.ascontiguousarray(x) for array in arrays for x in array.T), *map(np.array, fate)]
+
+    def fate(self, carried: list) -> Fate:
+        """How the paths fared so far, as NumPy arrays."""
+        return Fate(*map(np.array, jax.device_get(carried[-4:])))
+
+    def empty_rows(self, paths: int) -> np.ndarray:
+        """A buffer (ROWS, 2n, paths) for q and p; memory that is never written costs nothing."""
+        return np.empty((ROWS, 2 * self.program.n, paths), self.program.dtype)
+
+    def split(self, rows: Any) -> tuple[Any, Any]:
+        """Such a buffer as q and p of shape (ROWS, paths, n)."""
+        n = self.program.n
+        return rows[:, :n].swapaxes(1, 2), rows[:, n:].swapaxes(1, 2)

@@ -1,0 +1,80 @@
+"""Chunks of paths as one CUDA kernel, a thread per path, compiled by NVRTC through CuPy."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, final
+
+import numpy as np
+
+from holonax.engines.base import LaneRunner
+from holonax.engines.cuda_emit import KERNEL, kernel
+from holonax.lanes.functions import FUNCTIONS
+from holonax.lanes.program import Program, program
+from holonax.methods.base import Method
+from holonax.system import System
+
+MOST_OPERATIONS = 50_000
+"""Larger programs would take too long to compile, and spill out of the registers of a thread."""
+
+THREADS = 128
+
+
+def missing() -> str | None:
+    """What this machine lacks for this engine, or None."""
+    if not importlib.util.find_spec("cupy"):
+        return "CuPy is not installed (pip install 'holonax[cuda]')"
+    import cupy
+
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"CuPy finds no NVIDIA GPU ({error})"
+    return None
+
+
+@final
+class CudaRunner(LaneRunner):
+    """A million paths in a call; everything stays on the device until it is recorded."""
+
+    def __init__(self, program: Program) -> None:
+        import cupy
+
+        super().__init__(program)
+        self.chunk, self.grain, self.workers = 2**20, THREADS, 1
+        self.module = cupy.RawModule(code=kernel(program), options=("--std=c++17",))
+        self.kernel = self.module.get_function(KERNEL)
+
+    def begin(self, states: Any) -> list:
+        """As the other engines, on the device."""
+        import cupy
+
+        return [cupy.asarray(x) for x in super().begin(states)]
+
+    def advance(
+        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+    ) -> tuple[Any, Any, Any]:
+        """One launch, in place."""
+        import cupy
+
+        size, reached = len(paths), stop // stride - first // stride
+        arrays = cupy.asarray(np.array([array.data.ptr for array in carried], np.uint64))
+        indices = cupy.asarray(paths.astype(np.uint64))
+        rows = cupy.empty((max(reached, 1), 2 * self.program.n, size), self.program.dtype)
+        numbers = (np.int64(x) for x in (size, first, stop, stride))
+        scalars = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32), np.dtype(self.program.dtype).type(h)
+        self.kernel((-(-size // THREADS),), (THREADS,), (arrays, indices, rows, *scalars, *numbers))
+        cupy.cuda.get_current_stream().synchronize()
+        kept = self.empty_rows(size)
+        if reached:
+            kept[:reached] = rows[:reached].get()
+        return carried, *self.split(kept)
+
+    def fate(self, carried: list) -> Any:
+        """How the paths fared so far, as NumPy arrays."""
+        return super().fate([x.get() for x in carried[-4:]])
+
+
+def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner:
+    """Trace, fold and compile."""
+    return CudaRunner(program(system, method, n, dtype, FUNCTIONS, MOST_OPERATIONS))

@@ -1,0 +1,123 @@
+"""A lane program as CUDA C: one thread per path, the loop over steps inside."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holonax.lanes.graph import Node
+from holonax.lanes.program import Program
+from holonax.lanes.schedule import Block
+
+KERNEL = "advance"
+_TYPES = {
+    "float64": "double", "float32": "float", "int32": "int", "uint32": "unsigned", "int64": "long long",
+    "uint64": "unsigned long long", "bool": "bool",
+}  # fmt: skip
+OPERATIONS = {
+    "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "{} / {}", "negative": "-{}",
+    "fma": "fma({}, {}, {})", "absolute": "fabs({})", "maximum": "larger({}, {})", "minimum": "smaller({}, {})",
+    "floor": "floor({})", "ceil": "ceil({})", "rint": "rint({})", "sqrt": "sqrt({})", "cbrt": "cbrt({})",
+    "exp": "exp({})", "expm1": "expm1({})", "log": "log({})", "log1p": "log1p({})", "sin": "sin({})",
+    "cos": "cos({})", "tan": "tan({})", "arcsin": "asin({})", "arccos": "acos({})", "arctan": "atan({})",
+    "sinh": "sinh({})", "cosh": "cosh({})", "tanh": "tanh({})", "erf": "erf({})", "power": "pow({}, {})",
+    "arctan2": "atan2({}, {})", "and": "{} & {}", "or": "{} | {}", "xor": "{} ^ {}", "shift_left": "{} << {}",
+    "shift_right_arithmetic": "{} >> {}", "equal": "{} == {}", "not_equal": "{} != {}", "less": "{} < {}",
+    "less_equal": "{} <= {}", "greater": "{} > {}", "greater_equal": "{} >= {}", "isfinite": "isfinite({})",
+    "select": "{} ? {} : {}",
+}  # fmt: skip
+
+_HEAD = """
+template <class T> __device__ T larger(T x, T y) { return x != x || x > y ? x : y; }
+template <class T> __device__ T smaller(T x, T y) { return x != x || x < y ? x : y; }
+template <class A, class B> __device__ B bits(A x) { union { A a; B b; } u; u.a = x; return u.b; }
+"""
+
+
+class _Emitter:
+    def __init__(self, program: Program) -> None:
+        self.program, self.lines = program, []
+        self.names: dict[Node, str] = {}
+        self.count = 0
+
+    def name(self, node: Node) -> str:
+        node = self.program.schedule.final(node)
+        return _literal(node) if node.is_constant else self.names[node]
+
+    def put(self, dtype: str, expression: str) -> str:
+        self.count += 1
+        self.lines.append(f"{_TYPES[dtype]} t{self.count} = {expression};")
+        return f"t{self.count}"
+
+    def operation(self, node: Node) -> str:
+        x = [self.name(argument) for argument in node.args]
+        kind, source = _TYPES[node.dtype], _TYPES[node.args[0].dtype]
+        if node.name == "convert":
+            return f"({kind}){x[0]}"
+        if node.name == "bitcast":
+            return f"bits<{source}, {kind}>({x[0]})"
+        if node.name == "not":
+            return f"!{x[0]}" if node.dtype == "bool" else f"~{x[0]}"
+        if node.name == "shift_right_logical":
+            unsigned = kind if kind.startswith("unsigned") else f"unsigned {kind}"
+            return f"({kind})(({unsigned}){x[0]} >> {x[1]})"
+        return OPERATIONS[node.name].format(*x)
+
+    def items(self, items: list[Node | Block]) -> None:
+        for item in items:
+            if isinstance(item, Block):
+                self.loop(item)
+            else:
+                self.names[item] = self.put(item.dtype, self.operation(item))
+
+    def loop(self, block: Block) -> None:
+        loop = block.loop
+        for i in block.carried:
+            self.names[loop.parameters[i]] = self.put(loop.parameters[i].dtype, self.name(loop.begin[i]))
+            self.names[loop.results[i]] = self.names[loop.parameters[i]]
+        self.lines.append(f"while ({self.name(loop.alive)}) {{")
+        self.items(block.test)
+        self.lines.append(f"if (!{self.name(loop.going)}) break;")
+        self.items(block.body)
+        ends = [self.put(loop.body[i].dtype, self.name(loop.body[i])) for i in block.carried]
+        for i, end in zip(block.carried, ends, strict=True):
+            self.lines.append(f"{self.names[loop.parameters[i]]} = {end};")
+        self.lines.append("}")
+
+
+def kernel(program: Program) -> str:
+    """The source: `advance(carried, paths, rows, key0, key1, h, size, first, stop, stride)`, as `llvm_kernel.kernel`."""
+    emit, n, real = _Emitter(program), program.n, _TYPES[program.dtype]
+    lines = emit.lines
+    emit.names.update(zip((*program.key, program.h, program.step), ("key0", "key1", "h", "(int)number"), strict=True))
+    emit.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
+    for i, node in enumerate(program.carried):
+        kind = _TYPES[node.dtype]
+        emit.names[node] = emit.put(node.dtype, f"(({kind} *)carried[{i}])[lane]")
+    emit.items(program.schedule.before)
+    lines += ["long long due = (first / stride + 1) * stride, row = 0;"]
+    lines += ["for (long long number = first; number < stop; ++number) {"]
+    emit.items(program.schedule.body)
+    ends = [emit.put(node.dtype, emit.name(result)) for node, result in zip(program.carried, program.results, strict=True)]
+    lines += [f"{emit.names[node]} = {end};" for node, end in zip(program.carried, ends, strict=True)]
+    lines += ["if (number + 1 == due) {"]
+    lines += [f"rows[(row * {2 * n} + {i}) * size + lane] = {end};" for i, end in enumerate(ends[: 2 * n])]
+    lines += ["++row; due += stride;", "}", "}"]
+    for i, node in enumerate(program.carried):
+        lines.append(f"(({_TYPES[node.dtype]} *)carried[{i}])[lane] = {emit.names[node]};")
+    arguments = f"void **carried, const unsigned long long *paths, {real} *rows, unsigned key0, unsigned key1, {real} h, "
+    arguments += "long long size, long long first, long long stop, long long stride"
+    begin = [f'extern "C" __global__ void {KERNEL}({arguments}) {{']
+    begin += ["long long lane = blockIdx.x * (long long)blockDim.x + threadIdx.x;", "if (lane >= size) return;"]
+    return "\n".join([_HEAD, *begin, *lines, "}"])
+
+
+def _literal(node: Node) -> str:
+    value = node.value
+    if node.dtype == "bool":
+        return "true" if value else "false"
+    if node.dtype.startswith("float"):
+        if np.isfinite(value):
+            return f"({float(value).hex()}{'f' if node.dtype == 'float32' else ''})"
+        bits = f"__longlong_as_double({int(np.float64(value).view(np.int64))}LL)"
+        return bits if node.dtype == "float64" else f"(float){bits}"
+    return f"({int(value)}{ {'int32': '', 'uint32': 'u', 'int64': 'll', 'uint64': 'ull'}[node.dtype]})"

@@ -1,0 +1,87 @@
+"""Chunks of paths as one vectorised machine-code kernel, made by LLVM while the program runs: threads over chunks."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.util
+from typing import Any, final
+
+import numpy as np
+
+from holonax.engines.base import LaneRunner, cores
+from holonax.engines.llvm_emit import LIBRARY
+from holonax.engines.llvm_kernel import KERNEL, kernel
+from holonax.lanes.functions import FUNCTIONS
+from holonax.lanes.program import Program, program
+from holonax.methods.base import Method
+from holonax.system import System
+
+MOST_OPERATIONS = 200_000
+"""Larger programs would take too long to compile."""
+
+_BUFFER = 2**24  # bytes of recorded states in a call, so that they stay near the cache
+
+
+def missing() -> str | None:
+    """What this machine lacks for this engine, or None."""
+    return None if importlib.util.find_spec("llvmlite") else "llvmlite is not installed (pip install llvmlite)"
+
+
+def width_of(operations: int) -> int:
+    """Lanes per vector: several registers hide latencies as long as the values of a step fit into them."""
+    return 16 if operations < 4000 else 8
+
+
+def machine_code(program: Program, width: int) -> tuple[Any, Any]:
+    """The kernel as a function of four pointers and four sizes, and what must be kept alive with it."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    for name in LIBRARY.values():
+        llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
+    module = llvm.parse_assembly(kernel(program, width))
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="small",  # constants next to the code, reached without loading their address
+    )
+    compiler = llvm.create_mcjit_compiler(module, machine)
+    compiler.finalize_object()
+    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4)
+    return signature(compiler.get_function_address(KERNEL)), compiler
+
+
+@final
+class LlvmRunner(LaneRunner):
+    """Any multiple of the vector's width in a call: lanes do not know of each other."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.grain = width_of(program.schedule.size())
+        row = 2 * program.n * np.dtype(program.dtype).itemsize
+        self.chunk = max(self.grain, min(4096, 2 ** int(np.log2(_BUFFER / (64 * row)))))
+        self.workers = cores()
+        self.kernel, self.compiler = machine_code(program, self.grain)
+
+    def advance(
+        self, carried: list[np.ndarray], paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+    ) -> tuple[Any, Any, Any]:
+        """One call of the kernel, in place; the interpreter is free meanwhile."""
+        size = len(paths)
+        arrays = np.array([array.ctypes.data for array in carried], np.uint64)
+        words = np.concatenate([paths & 0xFFFFFFFF, paths >> np.uint64(32)]).astype(np.uint64)
+        fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, int(np.float64(h).view(np.uint64))], np.uint64)
+        rows = self.empty_rows(size)
+        pointers = (x.ctypes.data for x in (arrays, words, fixed, rows))
+        self.kernel(*pointers, size, first, stop, stride)
+        return carried, *self.split(rows)
+
+
+def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner:
+    """Trace, fold and compile."""
+    return LlvmRunner(program(system, method, n, dtype, FUNCTIONS, MOST_OPERATIONS))

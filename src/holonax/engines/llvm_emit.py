@@ -1,0 +1,238 @@
+"""A lane program as LLVM IR: one function with the loop over steps inside, vectors of lanes for numbers.
+
+32-bit unsigned numbers live in 64-bit lanes whose upper halves are arbitrary, so that the products of the random
+generator take one instruction each; they are masked where the upper half would be seen.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from holonax.lanes.graph import Node
+from holonax.lanes.program import Program
+from holonax.lanes.schedule import Block
+
+MEMORY = {"float64": "double", "float32": "float", "int32": "i32"}
+_TYPES = MEMORY | {"uint32": "i64", "int64": "i64", "uint64": "i64", "bool": "i1"}
+_LOW_WORD = str(0xFFFFFFFF)
+
+_FLOAT = {"add": "fadd contract", "subtract": "fsub contract", "multiply": "fmul contract", "divide": "fdiv"}
+_WHOLE = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "or": "or", "xor": "xor", "shift_left": "shl",
+    "shift_right_logical": "lshr", "shift_right_arithmetic": "ashr",
+}  # fmt: skip
+_INTRINSICS = {
+    "sqrt": "sqrt", "absolute": "fabs", "floor": "floor", "ceil": "ceil", "rint": "rint", "fma": "fma",
+}  # fmt: skip
+_CONDITIONS = {
+    "equal": ("oeq", "eq", "eq"), "not_equal": ("une", "ne", "ne"), "less": ("olt", "slt", "ult"),
+    "less_equal": ("ole", "sle", "ule"), "greater": ("ogt", "sgt", "ugt"), "greater_equal": ("oge", "sge", "uge"),
+}  # fmt: skip
+LIBRARY = {
+    "cbrt": "cbrt", "expm1": "expm1", "log1p": "log1p", "tan": "tan", "arcsin": "asin", "arccos": "acos",
+    "arctan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "erf": "erf", "power": "pow", "arctan2": "atan2",
+}  # fmt: skip
+"""Operations that are left to the C library, lane by lane."""
+
+
+class Emitter:
+    """Writes the IR of one program, for vectors of `width` lanes."""
+
+    def __init__(self, program: Program, width: int) -> None:
+        self.program, self.width = program, width
+        self.lines: list[str] = []
+        self.intrinsics: set[str] = set()
+        self.names: dict[Node, str] = {}
+        self.count = 0
+
+    # Pieces of syntax.
+
+    def vector(self, dtype: str) -> str:
+        """The type of a number per lane."""
+        return f"<{self.width} x {_TYPES[dtype]}>"
+
+    def fresh(self, prefix: str = "t") -> str:
+        """A new name."""
+        self.count += 1
+        return f"%{prefix}{self.count}"
+
+    def put(self, expression: str) -> str:
+        """An instruction; the name of its value."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {expression}")
+        return name
+
+    def constant(self, node: Node) -> str:
+        """A constant in every lane."""
+        return f"splat ({_TYPES[node.dtype]} {_literal(node)})"
+
+    def name(self, node: Node) -> str:
+        """The name of a value that has been computed."""
+        node = self.program.schedule.final(node)
+        return self.constant(node) if node.is_constant else self.names[node]
+
+    def call(self, intrinsic: str, kind: str, *arguments: str) -> str:
+        """A call of one of LLVM's own functions on vectors of `kind`."""
+        suffix = {"double": "f64", "float": "f32"}[kind]
+        vector, function = f"<{self.width} x {kind}>", f"@llvm.{intrinsic}.v{self.width}{suffix}"
+        self.intrinsics.add(f"declare {vector} {function}({', '.join([vector] * len(arguments))})")
+        return self.put(f"call contract {vector} {function}({', '.join(f'{vector} {x}' for x in arguments)})")
+
+    def masked(self, node: Node) -> str:
+        """A value whose upper half, if it has one that is arbitrary, is zero."""
+        return self.put(f"and {self.vector(node.dtype)} {self.name(node)}, splat (i64 {_LOW_WORD})")
+
+    # Operations.
+
+    def operation(self, node: Node) -> str:
+        """The instructions of one operation; the name of its value."""
+        kind = "float" if node.args[-1].dtype.startswith("float") else "whole"
+        vector, name = self.vector(node.args[-1].dtype), node.name
+        if name in LIBRARY:
+            return self._library(node)
+        if name == "convert":
+            return self._convert(node)
+        if name == "bitcast":
+            return self._bitcast(node)
+        if name in _CONDITIONS:
+            return self._compare(node)
+        if name == "isfinite":
+            size = self.call("fabs", _TYPES[node.args[0].dtype], self.name(node.args[0]))
+            return self.put(f"fcmp olt {vector} {size}, splat ({_TYPES[node.args[0].dtype]} 0x7FF0000000000000)")
+        if name == "shift_right_logical" and node.dtype == "uint32":
+            return self.put(f"lshr {vector} {self.masked(node.args[0])}, {self.name(node.args[1])}")
+        x = [self.name(argument) for argument in node.args]
+        if name == "select":
+            return self.put(f"select {self.vector('bool')} {x[0]}, {vector} {x[1]}, {vector} {x[2]}")
+        if name in _INTRINSICS:
+            return self.call(_INTRINSICS[name], _TYPES[node.dtype], *x)
+        if name in ("maximum", "minimum"):
+            first = self.put(_comparison(node.dtype, "greater" if name == "maximum" else "less", vector, *x))
+            keep = first if kind == "whole" else self._or_nan(first, vector, x[0])
+            return self.put(f"select {self.vector('bool')} {keep}, {vector} {x[0]}, {vector} {x[1]}")
+        if name == "negative":
+            return self.put(f"fneg {vector} {x[0]}" if kind == "float" else f"sub {vector} splat (i64 0), {x[0]}")
+        if name == "not":
+            return self.put(f"xor {vector} {x[0]}, splat ({_TYPES[node.dtype]} -1)")
+        return self.put(f"{(_FLOAT if kind == 'float' else _WHOLE)[name]} {vector} {x[0]}, {x[1]}")
+
+    def _or_nan(self, first: str, vector: str, x: str) -> str:
+        """NaN must win a comparison, or it would be lost."""
+        nan = self.put(f"fcmp uno {vector} {x}, {x}")
+        return self.put(f"or {self.vector('bool')} {first}, {nan}")
+
+    def _compare(self, node: Node) -> str:
+        dtype = node.args[0].dtype
+        x = [self.masked(a) if dtype == "uint32" and not a.is_constant else self.name(a) for a in node.args]
+        return self.put(_comparison(dtype, node.name, self.vector(dtype), *x))
+
+    def _convert(self, node: Node) -> str:
+        x, old, new = node.args[0], node.args[0].dtype, node.dtype
+        value = self.masked(x) if old == "uint32" and new != "uint32" else self.name(x)
+        a, b = _TYPES[old], _TYPES[new]
+        if a == b:
+            return value
+        if "float" in old and "float" in new:
+            how = "fptrunc" if new == "float32" else "fpext"
+        elif "float" in new:
+            how = "sitofp" if old.startswith("int") else "uitofp"
+        elif "float" in old:
+            how = "fptosi" if new.startswith("int") or new == "uint32" else "fptoui"
+        elif a == "i64" and b == "i32":
+            how = "trunc"
+        else:
+            how = "zext" if old == "bool" else "sext"
+        return self.put(f"{how} <{self.width} x {a}> {value} to <{self.width} x {b}>")
+
+    def _bitcast(self, node: Node) -> str:
+        x, (old, new) = node.args[0], (node.args[0].dtype, node.dtype)
+        value = self.name(x)
+        if old == "uint32":
+            value = self.put(f"trunc {self.vector(old)} {value} to <{self.width} x i32>")
+        source = f"<{self.width} x i32>" if old == "uint32" else self.vector(old)
+        if new == "uint32":
+            value = self.put(f"bitcast {source} {value} to <{self.width} x i32>")
+            return self.put(f"zext <{self.width} x i32> {value} to {self.vector(new)}")
+        return self.put(f"bitcast {source} {value} to {self.vector(new)}")
+
+    def _library(self, node: Node) -> str:
+        single, function = node.dtype == "float32", LIBRARY[node.name]
+        arguments = [self.name(x) for x in node.args]
+        if single:
+            arguments = [
+                self.put(f"fpext {self.vector('float32')} {x} to {self.vector('float64')}") for x in arguments
+            ]
+        vector = self.vector("float64")
+        self.intrinsics.add(f"declare double @{function}({', '.join(['double'] * len(arguments))})")
+        result = "poison"
+        for lane in range(self.width):
+            scalars = [self.put(f"extractelement {vector} {x}, i64 {lane}") for x in arguments]
+            value = self.put(f"call double @{function}({', '.join(f'double {x}' for x in scalars)})")
+            result = self.put(f"insertelement {vector} {result}, double {value}, i64 {lane}")
+        return self.put(f"fptrunc {vector} {result} to {self.vector('float32')}") if single else result
+
+    # Control flow.
+
+    def items(self, items: list[Node | Block]) -> None:
+        """Operations and loops, in order."""
+        for item in items:
+            if isinstance(item, Node):
+                self.names[item] = self.operation(item)
+            else:
+                self.loop(item)
+
+    def loop(self, block: Block) -> None:
+        """A loop that runs while any lane goes on; lanes that are done keep their values."""
+        self.count += 1
+        label, loop = f"loop{self.count}", block.loop
+        entry = self._label_of_here(f"{label}.entry")
+        header = len(self.lines)
+        self.lines.append(f"{label}.test:")
+        phis = {i: self.fresh("x") for i in block.carried}
+        for i in block.carried:
+            self.names[loop.parameters[i]] = phis[i]
+        place = len(self.lines)
+        self.items(block.test)
+        truth = self.vector("bool")
+        active = self.put(f"and {truth} {self.name(loop.going)}, {self.name(loop.alive)}")
+        reduce = f"@llvm.vector.reduce.or.v{self.width}i1"
+        self.intrinsics.add(f"declare i1 {reduce}({truth})")
+        some = self.put(f"call i1 {reduce}({truth} {active})")
+        self.lines += [f"  br i1 {some}, label %{label}.body, label %{label}.end", f"{label}.body:"]
+        self.items(block.body)
+        ends = {}
+        for i in block.carried:
+            vector = self.vector(loop.parameters[i].dtype)
+            ends[i] = self.put(f"select {truth} {active}, {vector} {self.name(loop.body[i])}, {vector} {phis[i]}")
+        back = self._label_of_here(f"{label}.back")
+        self.lines += [f"  br label %{label}.test", f"{label}.end:"]
+        self.lines[place:place] = [
+            f"  {phis[i]} = phi {self.vector(loop.parameters[i].dtype)} "
+            f"[ {self.name(loop.begin[i])}, %{entry} ], [ {ends[i]}, %{back} ]"
+            for i in block.carried
+        ]
+        self.lines.insert(header, f"  br label %{label}.test")
+        for i in block.carried:
+            self.names[loop.results[i]] = phis[i]
+
+    def _label_of_here(self, label: str) -> str:
+        """Give the current place a label, so that a phi can refer to it."""
+        self.lines += [f"  br label %{label}", f"{label}:"]
+        return label
+
+
+def _comparison(dtype: str, name: str, vector: str, x: str, y: str) -> str:
+    ordered, signed, unsigned = _CONDITIONS[name]
+    if dtype.startswith("float"):
+        return f"fcmp {ordered} {vector} {x}, {y}"
+    return f"icmp {signed if dtype.startswith('int') else unsigned} {vector} {x}, {y}"
+
+
+def _literal(node: Node) -> str:
+    if node.dtype == "bool":
+        return "true" if node.value else "false"
+    if node.dtype.startswith("float"):  # LLVM writes both kinds as the bits of a double
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(node.value)))[0]:016X}"
+    return str(int(np.asarray(node.value).astype(np.int64 if node.dtype != "uint32" else np.uint32)))

@@ -1,0 +1,80 @@
+"""Chunks of paths as `vmap` of the step under XLA: takes whatever JAX can trace, and serves as a fallback."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from holonax.engines.base import ROWS, Runner, cores
+from holonax.methods.base import Method
+from holonax.noise import words
+from holonax.path import Fate, Track, advance, begin
+from holonax.system import State, System
+
+
+@partial(jax.jit, static_argnames=("system", "method"))
+def _advance(
+    system: System,
+    method: Method,
+    track: Track,
+    key: Array,
+    path: Array,
+    h: Array,
+    first: Array,
+    stop: Array,
+    stride: Array,
+) -> tuple[Track, Array, Array]:
+    _, m = system.sizes(track.state.q.shape[1])
+
+    def one(track: Track, path: Array, step: Array) -> Track:
+        return advance(system, method, track, key, path, step, h, m)
+
+    def body(step: Array, carry: tuple[Track, Array, Array]) -> tuple[Track, Array, Array]:
+        track, q, p = carry
+        track = jax.vmap(one, in_axes=(0, 0, None))(track, path, step)
+        row = step // stride - first // stride  # overwritten until the multiple of the stride is reached
+        return track, q.at[row].set(track.state.q), p.at[row].set(track.state.p)
+
+    buffer = jnp.zeros((ROWS, *track.state.q.shape), track.state.q.dtype)
+    return lax.fori_loop(first, stop, body, (track, buffer, buffer))
+
+
+@final
+class PlainRunner(Runner):
+    """Chunks are padded to one size, so that the program, and with it every bit of a path, is always the same.
+
+    On a CPU 32 paths reach most of the throughput and cost a single path little (docs/decisions.md has the
+    measurement); an accelerator wants to be filled.
+    """
+
+    def __init__(self, system: System, method: Method, dtype: str) -> None:
+        self.system, self.method, self.dtype = system, method, dtype
+        on_cpu = jax.default_backend() == "cpu"
+        self.chunk = self.grain = 32 if on_cpu else 2**14
+        self.workers = cores() if on_cpu else 1
+
+    def begin(self, states: State) -> Track:
+        """Paths at their start."""
+        return jax.tree.map(jnp.asarray, begin(State(*(np.asarray(x, self.dtype) for x in states))))
+
+    def advance(
+        self, carried: Track, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+    ) -> tuple[Any, Any, Any]:
+        """One call of the compiled program."""
+        path, size = words(paths).T, jnp.asarray(h, self.dtype)
+        steps = (np.int32(x) for x in (first, stop, stride))
+        return jax.block_until_ready(_advance(self.system, self.method, carried, words(seed), path, size, *steps))
+
+    def fate(self, carried: Track) -> Fate:
+        """How the paths fared so far, as NumPy arrays."""
+        return Fate(*map(np.asarray, carried.fate))
+
+
+def prepare(system: System, method: Method, n: int, dtype: str) -> PlainRunner:
+    """Nothing to do until the first call."""
+    return PlainRunner(system, method, dtype)

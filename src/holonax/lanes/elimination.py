@@ -1,0 +1,178 @@
+"""Sparse elimination whose order is settled when the program is made.
+
+A matrix is a list of rows, each a dictionary from column to node, zeros left out: fill-in appears only where it must,
+and a banded matrix stays banded.  Pivots are chosen once, by Markowitz's count of the work they cause.  An equation is
+solved for the unknown that belongs to it: the pivots are then masses, and the diagonal of $G M^{-1} G^T$, which is
+positive.  Where that does not exist, or is small at many of the random states at which the program is tried out,
+others are considered.  A pivot that is small at some state costs digits there, which the next iteration of Newton's
+method brings back; one that is round-off is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from holonax.lanes.graph import Build, Node
+from holonax.lanes.operations import evaluate
+from holonax.lanes.translate import Untranslatable
+
+Row = dict[int, Node]
+SAMPLES = 16
+NEAR = 0.01
+"""Step size, and how far unknowns are from their guess, where a program is tried out."""
+
+SMALL = 0.02
+"""Compared with the largest entry of its column."""
+
+
+class Pivot(NamedTuple):
+    """An equation solved for the unknown `column`: $x_c = s\\,(b - \\sum_j a_j x_j)$, with $s$ its `scale`."""
+
+    column: int
+    rest: Row
+    right: Node
+    scale: Node
+
+
+class Eliminated(NamedTuple):
+    """Pivots in the order of elimination, whether one of them was round-off, and what is left of the other rows."""
+
+    pivots: list[Pivot]
+    singular: Node
+
+
+def eliminate(build: Build, rows: list[Row], right: list[Node], unknowns: int, home: list[int]) -> Eliminated:
+    r"""Gaussian elimination of all `rows` of $A x = b$, of which there may be fewer than unknowns.
+
+    `home` is the unknown that belongs to each row: a velocity to its momentum, a multiplier to its constraint.
+
+    Singular is judged as in `holonax.solve.factorize`: a pivot below $n\epsilon$ times the sum of the magnitudes it is
+    the difference of is round-off.
+    """
+    rows, right = [dict(row) for row in rows], list(right)
+    sizes = _Sizes(rows)
+    parts: dict[tuple[int, int], list[Node]] = {}
+    pivots, left = [], set(range(len(rows)))
+    singular = build.number(False, "bool")
+    while left:
+        i, j = sizes.choose(rows, left, home)
+        left.discard(i)
+        row = rows[i]
+        pivot = row.pop(j)
+        scale = 1.0 / pivot
+        sum_of_parts = build.total([abs(part) for part in parts.get((i, j), [])], pivot.dtype)
+        bound = unknowns * float(np.finfo(pivot.dtype).eps) * (abs(pivot) + sum_of_parts)
+        singular = singular | build("less_equal", abs(pivot), bound)
+        for r in sorted(left):
+            if j in rows[r]:
+                factor = rows[r].pop(j) * scale
+                for c, entry in row.items():
+                    part = factor * entry
+                    rows[r][c] = rows[r][c] - part if c in rows[r] else -part
+                    parts.setdefault((r, c), []).append(part)
+                right[r] = right[r] - factor * right[i]
+        sizes.eliminate(i, j, left)
+        pivots.append(Pivot(j, row, right[i], scale))
+    return Eliminated(pivots, singular)
+
+
+def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]:
+    """The unknowns of the pivots in terms of the others: `{column: (constant, coefficients)}`."""
+    solved: dict[int, tuple[Node, Row]] = {}
+    for column, rest, right, scale in reversed(pivots):
+        constant, coefficients = right, {}
+        for c, entry in rest.items():
+            if c in solved:
+                constant = constant - entry * solved[c][0]
+                terms: Iterable[tuple[int, Node]] = ((d, -(entry * x)) for d, x in solved[c][1].items())
+            else:
+                terms = ((c, -entry),)
+            for d, term in terms:
+                coefficients[d] = coefficients[d] + term if d in coefficients else term
+        solved[column] = constant * scale, {d: x * scale for d, x in coefficients.items() if not x.is_number(0)}
+    return solved
+
+
+class _Sizes:
+    """The matrix in numbers, at several states, eliminated alongside."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        columns = 1 + max((c for row in rows for c in row), default=-1)
+        self.values = np.zeros((SAMPLES, len(rows), columns))
+        places = [(r, c) for r, row in enumerate(rows) for c in row]
+        for (r, c), value in zip(places, try_out([rows[r][c] for r, c in places]), strict=True):
+            self.values[:, r, c] = value
+
+    def choose(self, rows: list[Row], left: set[int], home: list[int]) -> tuple[int, int]:
+        """The pivot that causes the least work: in its row's own column, unless those are often small."""
+        present = sorted(left)
+        sizes = np.abs(self.values[:, present])
+        small = (sizes <= SMALL * sizes.max(axis=1, keepdims=True)).sum(axis=0)
+        counts = np.zeros(self.values.shape[2], int)
+        for r in present:
+            counts[list(rows[r])] += 1
+        candidates = [
+            (c != home[r] or 4 * small[place, c] > len(sizes), small[place, c] if c != home[r] else 0,
+             (len(rows[r]) - 1) * (counts[c] - 1), c, r)
+            for place, r in enumerate(present)
+            for c in rows[r]
+        ]  # fmt: skip
+        if not candidates:
+            raise Untranslatable("equations that do not determine the unknowns, whatever the state")
+        *_, c, r = min(candidates)
+        return r, c
+
+    def eliminate(self, i: int, j: int, left: set[int]) -> None:
+        """The same step in numbers; states at which the pivot is too small have nothing more to say."""
+        rest = sorted(left)
+        sizes = np.abs(self.values[:, [i, *rest], j])
+        self.values = self.values[sizes[:, 0] > SMALL * sizes.max(axis=1)]
+        touched = [r for r in rest if self.values[:, r, j].any()]
+        columns = np.flatnonzero(self.values[:, i].any(axis=0))
+        factor = self.values[:, touched, j] / self.values[:, i, None, j]
+        change = factor[:, :, None] * self.values[:, i][:, None, columns]
+        self.values[:, np.array(touched, int)[:, None], columns] -= change
+
+
+def try_out(nodes: list[Node]) -> list[np.ndarray]:
+    """Values of nodes at random inputs; what a loop carries counts as near to where the loop begins."""
+    values: dict[Node, np.ndarray] = {}
+    for node in nodes:
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            sources = _sources(top)
+            if top in values:
+                stack.pop()
+            elif missing := [x for x in sources if x not in values]:
+                stack += missing
+            else:
+                values[stack.pop()] = _value(top, [values[x] for x in sources])
+    return [values[node].astype(float) for node in nodes]
+
+
+def _sources(node: Node) -> tuple[Node, ...]:
+    if node.name in ("parameter", "result"):
+        loop, i = node.value
+        return (loop.begin[i],)
+    return node.args
+
+
+def _value(node: Node, arguments: list[np.ndarray]) -> np.ndarray:
+    random = np.random.default_rng(node.index)
+    near = np.array([0.0, *random.normal(size=SAMPLES - 1)]) * NEAR
+    if node.is_constant:
+        return np.full(SAMPLES, node.value)
+    if node.name in ("parameter", "result"):
+        return arguments[0] + near if node.dtype.startswith("float") else arguments[0]
+    if arguments:
+        return evaluate(node.name, node.dtype, *arguments)
+    if node.value == "h":
+        return np.full(SAMPLES, NEAR)
+    if node.dtype.startswith("float"):  # states with zeros in them are common, and the ones that pivots may fear
+        special = random.random(SAMPLES) < np.linspace(0.0, 0.5, SAMPLES)
+        return np.where(special, random.integers(-1, 2, SAMPLES), random.normal(size=SAMPLES))
+    return random.integers(0, 2, SAMPLES).astype(node.dtype)

@@ -1,0 +1,82 @@
+"""The step of one path of an ensemble, as a lane program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import numpy as np
+
+from holonax.lanes import indexing, newton, primitives  # noqa: F401 - they register translations
+from holonax.lanes.graph import Build, Loop, Node
+from holonax.lanes.schedule import Expansions, Schedule
+from holonax.lanes.translate import Untranslatable, array_of, look, run_closed
+from holonax.methods.base import Method
+from holonax.path import Fate, Track, advance
+from holonax.solve import Status
+from holonax.system import State, System
+
+
+@final
+@dataclass(frozen=True)
+class Program:
+    """A loop over steps: `carried` are the entries of a `Track`, leaf by leaf, of which the first `2n` are q and p.
+
+    `step` is the number of the step, `path` and `key` two words each, `h` the step size.
+    """
+
+    n: int
+    dtype: str
+    loop: Loop
+    schedule: Schedule
+    step: Node
+    key: tuple[Node, ...]
+    path: tuple[Node, ...]
+    h: Node
+
+    @property
+    def carried(self) -> list[Node]:
+        """The values at the beginning of a step."""
+        return self.loop.parameters[:-1]
+
+    @property
+    def results(self) -> list[Node]:
+        """And at its end."""
+        return [self.schedule.final(x) for x in self.loop.body[:-1]]
+
+
+def program(system: System, method: Method, n: int, dtype: str, expansions: Expansions, most: int) -> Program:
+    """Trace, translate and schedule; `Untranslatable` says why not, also if there are more than `most` operations."""
+    _, potentials = system.sizes(n)
+    one, word = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((2,), np.uint32)
+    vector, whole = jax.ShapeDtypeStruct((n,), dtype), jax.ShapeDtypeStruct((), np.int32)
+    track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole))
+
+    def step(track: Track, number, h, key, path):  # type: ignore[no-untyped-def]
+        return advance(system, method, track, key, path, number, h, potentials)
+
+    traced = jax.make_jaxpr(step)(track, whole, one, word, word)
+
+    build = Build()
+    fixed = [build.fresh("input", x, value=name) for x, name in _FIXED(dtype)]
+    h, *words = fixed
+    leaves = jax.tree.leaves(track)
+    begin = [build.fresh("input", leaf.dtype.name) for leaf in leaves for _ in range(int(np.prod(leaf.shape)))]
+    loop = Loop(build, [*begin, build.fresh("input", "int32")])
+    entries, places = iter(loop.parameters), []
+    for leaf in leaves:
+        places.append(array_of([next(entries) for _ in range(int(np.prod(leaf.shape)))], leaf.shape))
+    number = next(entries)
+    status = places[3].item()
+    build.alive = build("equal", status, build.number(Status.CONVERGED, "int32"))
+    pairs = [array_of(words[i : i + 2], (2,)) for i in (0, 2)]
+    results = look(run_closed(build, traced, [*places, array_of([number], ()), array_of([h], ()), *pairs]))
+    loop.close(build, build.number(True, "bool"), [*(x for array in results for x in array.flat), number])
+    if build.count > most:
+        raise Untranslatable(f"a program of {build.count} operations")
+    return Program(n, dtype, loop, Schedule(build, loop, expansions), number, tuple(words[:2]), tuple(words[2:]), h)
+
+
+def _FIXED(dtype: str) -> list[tuple[str, str]]:
+    return [(dtype, "h"), *(("uint32", name) for name in ("key0", "key1", "path0", "path1"))]

@@ -1,0 +1,120 @@
+"""From a graph to an ordered program: what is needed, and where it is computed.
+
+A node is computed in the innermost loop that it depends on, so that what does not change in a loop is computed before
+it; what nobody needs is not computed at all, down to single values carried by a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+from holonax.lanes.graph import Build, Loop, Node
+
+Expansions = Mapping[str, Callable[[Build, Node], Node]]
+
+
+@final
+@dataclass
+class Block:
+    """A loop in its place: `test` computes whether a lane goes on, `body` what it does then."""
+
+    loop: Loop
+    carried: list[int] = field(default_factory=list)
+    test: list[Node | Block] = field(default_factory=list)
+    body: list[Node | Block] = field(default_factory=list)
+
+
+@final
+class Schedule:
+    """The program of the outputs of one `outermost` loop: `before` it, and `body` in it.
+
+    `expansions` are functions that the target leaves to us; `final` gives the node that stands for another one after
+    expansion.
+    """
+
+    def __init__(self, build: Build, outermost: Loop, expansions: Expansions) -> None:
+        self.build, self.expansions = build, expansions
+        self.stands_for: dict[Node, Node] = {}
+        self.needed: dict[Loop, set[int]] = {}
+        self.outermost = outermost
+        self._find_needed([*outermost.body, build.alive])
+        self.before: list[Node | Block] = []
+        self.body: list[Node | Block] = []
+        self._places: list[tuple[Loop | None, list[Node | Block]]] = [(None, self.before), (outermost, self.body)]
+        self._done: set[Node] = set()
+        self._done_loops: set[Loop] = set()
+        for output in [*outermost.body, build.alive]:
+            self._place(output)
+
+    def final(self, node: Node) -> Node:
+        """What is computed for a node."""
+        if node.name in self.expansions:
+            if node not in self.stands_for:
+                self.stands_for[node] = self.expansions[node.name](self.build, self.final(node.args[0]))
+            return self.stands_for[node]
+        return node
+
+    def size(self) -> int:
+        """Number of operations."""
+
+        def count(items: list[Node | Block]) -> int:
+            return sum(1 if isinstance(x, Node) else count(x.test) + count(x.body) for x in items)
+
+        return count(self.before) + count(self.body)
+
+    def _find_needed(self, outputs: list[Node]) -> None:
+        seen: set[Node] = set()
+        stack = list(outputs)
+        while stack:
+            node = self.final(stack.pop())
+            if node in seen:
+                continue
+            seen.add(node)
+            stack += node.args
+            if node.name in ("parameter", "result"):
+                loop, i = node.value
+                if loop is self.outermost:
+                    continue
+                if loop not in self.needed:
+                    self.needed[loop] = set()
+                    stack += [loop.going, loop.alive]
+                if i not in self.needed[loop]:
+                    self.needed[loop].add(i)
+                    stack += [loop.begin[i], loop.body[i]]
+
+    def _place(self, node: Node) -> None:
+        stack = [self.final(node)]
+        while stack:
+            top = stack[-1]
+            if top in self._done:
+                stack.pop()
+                continue
+            missing = [x for x in map(self.final, top.args) if x not in self._done]
+            if missing:
+                stack += reversed(missing)
+                continue
+            self._done.add(stack.pop())
+            if top.name == "result":
+                self._place_loop(top.value[0], self._home(top))
+            elif top.args:
+                self._home(top).append(top)
+
+    def _home(self, node: Node) -> list[Node | Block]:
+        return next(items for loop, items in reversed(self._places) if loop is None or loop in node.loops)
+
+    def _place_loop(self, loop: Loop, home: list[Node | Block]) -> None:
+        if loop in self._done_loops:
+            return
+        self._done_loops.add(loop)
+        block = Block(loop, sorted(self.needed[loop]))
+        for i in block.carried:
+            self._place(loop.begin[i])
+        self._place(loop.alive)
+        for items, outputs in ((block.test, [loop.going]), (block.body, [loop.body[i] for i in block.carried])):
+            self._places.append((loop, items))
+            for output in outputs:
+                self._place(output)
+            self._places.pop()
+        home.append(block)

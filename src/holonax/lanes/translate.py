@@ -1,0 +1,192 @@
+"""From the jaxpr of a one-path function to lanes: arrays of nodes instead of arrays of numbers.
+
+An array is a NumPy array of objects, one node per entry.  What only moves entries (reshaping, slicing, indexing with
+known indices) is done now, once, and leaves no trace in the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from holonax.lanes.graph import Build, Loop, Node
+
+MOST_ITERATIONS = 4096  # of a loop that is written out
+
+
+class Untranslatable(Exception):  # noqa: N818 - an answer, not an accident
+    """Says in plain words what cannot be turned into lanes."""
+
+
+@final
+class Unknown:
+    """The value of a primitive that has no translation: an error only for those who look at it."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+Handler = Callable[..., Any]
+PRIMITIVES: dict[str, Handler] = {}
+"""By name: `handler(build, equation, *arrays) -> array or list of arrays`."""
+
+
+def primitive(*names: str) -> Callable[[Handler], Handler]:
+    """Register the translation of primitives."""
+
+    def register(handler: Handler) -> Handler:
+        PRIMITIVES.update(dict.fromkeys(names, handler))
+        return handler
+
+    return register
+
+
+def numbers(build: Build, values: Any) -> np.ndarray:
+    """Constants as an array of nodes."""
+    values = np.asarray(values)
+    result = np.empty(values.shape, object)
+    for i in np.ndindex(values.shape):
+        result[i] = build.number(values[i], values.dtype.name)
+    return result
+
+
+def array_of(nodes: list[Node], shape: tuple[int, ...]) -> np.ndarray:
+    """A list of nodes as an array."""
+    result = np.empty(len(nodes), object)
+    result[:] = nodes
+    return result.reshape(shape)
+
+
+def known(array: np.ndarray, what: str) -> np.ndarray:
+    """The values of an array that must be constant."""
+    if not all(x.is_constant for x in array.flat):
+        raise Untranslatable(f"{what} that depends on the state")
+    return np.array([x.value for x in array.flat]).reshape(array.shape)
+
+
+def run(build: Build, jaxpr: Jaxpr, constants: list, arguments: list) -> list:
+    """Evaluate a jaxpr on arrays of nodes."""
+    values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
+
+    def read(atom: Any) -> Any:
+        return numbers(build, atom.val) if isinstance(atom, Literal) else values[atom]
+
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        inputs = [read(x) for x in equation.invars]
+        handler = PRIMITIVES.get(name)
+        unknown = next((x for x in inputs if isinstance(x, Unknown)), None)
+        if unknown is not None and name not in LENIENT:
+            outputs: Any = [unknown] * len(equation.outvars)
+        elif handler is None:
+            outputs = [Unknown(f"the primitive {name!r}")] * len(equation.outvars)
+        else:
+            outputs = handler(build, equation, *inputs)
+            outputs = outputs if equation.primitive.multiple_results else [outputs]
+        values.update(zip(equation.outvars, outputs, strict=True))
+    return [read(x) for x in jaxpr.outvars]
+
+
+def run_closed(build: Build, closed: ClosedJaxpr, arguments: list) -> list:
+    """Evaluate a jaxpr that brings its constants along."""
+    return run(build, closed.jaxpr, [numbers(build, x) for x in closed.consts], arguments)
+
+
+def look(arrays: list) -> list:
+    """The arrays, all of which must be known."""
+    for x in arrays:
+        if isinstance(x, Unknown):
+            raise Untranslatable(x.reason)
+    return arrays
+
+
+# Calls and control flow.
+
+LENIENT = {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_linear_solve"}
+"""What passes unknown values on to those who may not need them."""
+
+
+@primitive("jit", "pjit", "closed_call", "remat", "checkpoint")
+def _call(build: Build, equation: Any, *inputs: Any) -> list:
+    inner = equation.params["jaxpr"]
+    return run_closed(build, inner, list(inputs)) if hasattr(inner, "consts") else run(build, inner, [], list(inputs))
+
+
+@primitive("custom_jvp_call", "custom_vjp_call")
+def _custom(build: Build, equation: Any, *inputs: Any) -> list:
+    return run_closed(build, equation.params["call_jaxpr"], list(inputs))
+
+
+@primitive("cond")
+def _cond(build: Build, equation: Any, index: np.ndarray, *inputs: Any) -> list:
+    which, branches = index.item(), equation.params["branches"]
+    if which.is_constant:
+        return run_closed(build, branches[int(np.clip(which.value, 0, len(branches) - 1))], list(inputs))
+    results = [look(run_closed(build, branch, list(inputs))) for branch in branches]
+    chosen = results[-1]
+    for i in range(len(branches) - 2, -1, -1):
+        here = build("less_equal", which, build.number(i, which.dtype)) if which.dtype != "bool" else ~which
+        chosen = [
+            array_of([build("select", here, a, b) for a, b in zip(x.flat, y.flat, strict=True)], x.shape)
+            for x, y in zip(results[i], chosen, strict=True)
+        ]
+    return chosen
+
+
+@primitive("scan")
+def _scan(build: Build, equation: Any, *inputs: Any) -> list:
+    parameters = equation.params
+    consts, carried = parameters["num_consts"], parameters["num_carry"]
+    fixed, carry, xs = inputs[:consts], list(inputs[consts : consts + carried]), inputs[consts + carried :]
+    length = parameters["length"]
+    if length > MOST_ITERATIONS:
+        raise Untranslatable(f"a loop of {length} iterations")
+    order = range(length - 1, -1, -1) if parameters["reverse"] else range(length)
+    rows: dict[int, list] = {}
+    for i in order:
+        results = look(run_closed(build, parameters["jaxpr"], [*fixed, *carry, *(np.asarray(x[i]) for x in xs)]))
+        carry, rows[i] = results[:carried], results[carried:]
+    shapes = [x.aval.shape for x in equation.outvars[carried:]]
+    stacked = [
+        np.stack([rows[i][j] for i in range(length)]) if length else np.empty(shape, object)
+        for j, shape in enumerate(shapes)
+    ]
+    return [*carry, *stacked]
+
+
+@primitive("while")
+def _while(build: Build, equation: Any, *inputs: Any) -> list:
+    parameters = equation.params
+    split = parameters["cond_nconsts"], parameters["cond_nconsts"] + parameters["body_nconsts"]
+    for_condition, for_body, carry = inputs[: split[0]], inputs[split[0] : split[1]], list(inputs[split[1] :])
+
+    def condition(values: list) -> Node:
+        return look(run_closed(build, parameters["cond_jaxpr"], [*for_condition, *values]))[0].item()
+
+    def body(values: list) -> list:
+        return look(run_closed(build, parameters["body_jaxpr"], [*for_body, *values]))
+
+    for _ in range(MOST_ITERATIONS):
+        going = condition(carry)
+        if not going.is_constant:
+            return _lane_wise(build, condition, body, carry)
+        if not going.value:
+            return carry
+        carry = body(carry)
+    raise Untranslatable(f"a loop of more than {MOST_ITERATIONS} iterations")
+
+
+def _lane_wise(build: Build, condition: Callable, body: Callable, carry: list) -> list:
+    """A loop whose number of iterations differs from lane to lane."""
+    shapes, sizes = [x.shape for x in carry], np.cumsum([x.size for x in carry])[:-1]
+
+    def unflatten(nodes: list[Node]) -> list:
+        pieces = np.split(array_of(nodes, (len(nodes),)), sizes)
+        return [x.reshape(shape) for x, shape in zip(pieces, shapes, strict=True)]
+
+    loop = Loop(build, [x for array in carry for x in array.flat])
+    values = unflatten(loop.parameters)
+    return unflatten(loop.close(build, condition(values), [x for array in body(values) for x in array.flat]))
