@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -41,25 +42,19 @@ class Walk:
         paths = np.resize(index, len(states.q)).astype(np.uint64)
 
         def block(done: int, numbers: np.ndarray, q: Any, p: Any) -> Block:
-            return Block(done, numbers, q, p, runner.fate(carried), len(index))
+            return Block(done, numbers, q, p, partial(runner.fate, carried), len(index))
 
-        yield block(0, np.array([0]), _one_row(states.q), _one_row(states.p))
+        yield block(0, np.array([0]), states.q[None], states.p[None])
         first = 0
         while first < steps and not self.halt.is_set():
             stop = min(steps, first + self.most, (first // stride + ROWS) * stride)
             begin = time.monotonic()
             carried, q, p = runner.advance(carried, paths, self.seed, self.h, first, stop, stride)
-            if time.monotonic() - begin < _CALL_SECONDS / 2 and stop - first == self.most:
-                self.most *= 2
+            seconds = time.monotonic() - begin
+            if seconds < _CALL_SECONDS / 2 and stop - first == self.most:
+                self.most *= 2 if seconds > _CALL_SECONDS / 32 else 16
             yield block(stop, np.arange(first // stride + 1, stop // stride + 1) * stride, q, p)
             first = stop
-
-
-def _one_row(states: np.ndarray) -> np.ndarray:
-    """A buffer like the engine's with one row in use, so that observables compile once."""
-    rows = np.empty((ROWS, *states.shape), states.dtype)
-    rows[0] = states
-    return rows
 
 
 def in_order(

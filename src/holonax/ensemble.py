@@ -207,7 +207,7 @@ def _padded(program: Runner, paths: int, observed: bool) -> int:
 def _states(start: State, index: np.ndarray, size: int) -> State:
     """The states of the paths `index`, padded by repeating them."""
     padded = np.resize(index, size)
-    return State(*(np.tile(x, (size, 1)) if x.ndim == 1 else x[padded] for x in start))
+    return State(*(np.broadcast_to(x, (size, *x.shape)) if x.ndim == 1 else x[padded] for x in start))
 
 
 # What can be wrong with the arguments.

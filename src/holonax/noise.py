@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.elementary import log, sin_cos
+from holonax.elementary import log, sine
 from holonax.errors import InputError
 from holonax.system import System
 
@@ -83,22 +83,23 @@ def _has_float64() -> bool:
     return bool(jnp.result_type(float) == jnp.float64)
 
 
-def normals(key: Array, path: Array, step: Array, number: int) -> Array:
-    r"""Independent standard normal numbers, two per Philox block, by Box and Muller's transform.
+def normals(key: Array, path: Array, step: Array, number: int, variance: Array) -> Array:
+    r"""Independent normal numbers, two per Philox block, by Box and Muller's transform.
 
     The counter is (step, block, path low, path high), the key the seed; nothing else enters.  Half of the block's 128
-    bits give the radius, the other half the direction: an angle in $[-\pi/4, \pi/4)$, whose cosine gets a random sign
-    and then changes places with the sine, or not.  That covers the circle evenly without any reduction of angles.
+    bits give the radius, the other half the direction: the sine of an angle in $[-\pi/4, \pi/4)$, and its cosine, as
+    the sine of the complement, with a random sign; both then change places, or not.  That covers the circle evenly
+    without any reduction of angles, and a number that nobody wants costs no sine.
     """
     block = jnp.arange((number + 1) // 2, dtype=jnp.uint32)
     same = jnp.zeros_like(block)
     c0, c1, c2, c3 = philox((same + step.astype(jnp.uint32), block, same + path[0], same + path[1]), (key[0], key[1]))
-    radius = jnp.sqrt(-2.0 * log(2.0 - _mantissa(c0, c1)))
-    sine, cosine = sin_cos((_mantissa(c2, c3) - 1.5) * (0.5 * np.pi))
-    cosine = jnp.where((c3 & np.uint32(2)) != 0, -cosine, cosine)  # the low bits are not in the mantissa
-    swap = (c3 & np.uint32(1)) != 0
-    pair = radius * jnp.where(swap, sine, cosine), radius * jnp.where(swap, cosine, sine)
-    return jnp.stack(pair, axis=1).reshape(-1)[:number]
+    radius = jnp.sqrt((-2.0 * variance) * log(2.0 - _mantissa(c0, c1)))
+    turn = _mantissa(c2, c3) - 1.5
+    other = jnp.where((c3 & np.uint32(2)) != 0, jnp.abs(turn) - 1.0, 1.0 - jnp.abs(turn))
+    swap = (c3 & np.uint32(1)) != 0  # the low bits are not in the mantissa
+    pair = jnp.where(swap, turn, other), jnp.where(swap, other, turn)
+    return jnp.stack([radius * sine(x * (0.5 * np.pi)) for x in pair], axis=1).reshape(-1)[:number]
 
 
 def _mantissa(high: Array, low: Array) -> Array:
@@ -125,8 +126,9 @@ def draw(key: Array, path: Array, step: Array, h: Array, potentials: int) -> Inc
     draws the same bits.
     """
     h = jnp.asarray(h)
-    z = normals(key, path, step, 2 * potentials)  # the Wiener increments first: who needs no H draws half the blocks
-    dW, H = jnp.sqrt(jnp.abs(h)) * z[:potentials], jnp.sqrt(jnp.abs(h) / 12.0) * z[potentials:]
+    variance = jnp.abs(h).astype(jnp.result_type(float))
+    z = normals(key, path, step, 2 * potentials, variance)  # Wiener increments first: without H, half the blocks
+    dW, H = z[:potentials], np.sqrt(1 / 12) * z[potentials:]
     return Increment(h, *lax.optimization_barrier((dW.astype(h.dtype), H.astype(h.dtype))))
 
 

@@ -33,6 +33,14 @@ class Fate(NamedTuple):
     iterations: Any  # the largest number of Newton iterations in a step
 
 
+def attempt(system: System, method: Method, state: State, increment: Increment) -> tuple[State, Report]:
+    """One step, in whose report a state that is not finite counts as a failure."""
+    new, report = method.step(system, state, increment)
+    finite = jnp.isfinite(jnp.sum(new.q) + jnp.sum(new.p))  # one entry that is not spoils the sum
+    status = jnp.where((report.status == Status.CONVERGED) & ~finite, Status.NON_FINITE, report.status)
+    return new, report._replace(status=status.astype(jnp.int32))
+
+
 def guarded_step(
     system: System, method: Method, state: State, status: Array, increment: Increment
 ) -> tuple[State, Report]:
@@ -40,11 +48,9 @@ def guarded_step(
 
     The status in the report is that of the first failure.
     """
-    new, report = method.step(system, state, increment)
-    finite = jnp.isfinite(jnp.sum(new.q) + jnp.sum(new.p))  # one entry that is not spoils the sum
-    here = jnp.where((report.status == Status.CONVERGED) & ~finite, Status.NON_FINITE, report.status)
-    status = jnp.where(status == Status.CONVERGED, here, status).astype(jnp.int32)
-    state = jax.tree.map(lambda x, old: jnp.where(status == Status.CONVERGED, x, old), new, state)
+    new, report = attempt(system, method, state, increment)
+    status = jnp.where(status == Status.CONVERGED, report.status, status)
+    state = lax.cond(status != Status.CONVERGED, lambda: state, lambda: new)
     return state, report._replace(status=status)
 
 
@@ -67,15 +73,19 @@ def advance(
 ) -> Track:
     """One step of one path of an ensemble, with the noise that belongs to it: what every engine repeats."""
     state, fate = track
-    state, report = guarded_step(system, method, state, fate.status, draw(key, path, step, h, potentials))
-    failed = report.status != Status.CONVERGED
-    now = Fate(
-        report.status,
-        jnp.where(failed, step, fate.failed_step),
-        jnp.where(failed, report.residual, jnp.maximum(fate.residual, report.residual)),
-        jnp.maximum(fate.iterations, report.iterations),
-    )
-    return Track(state, jax.tree.map(lambda new, old: jnp.where(fate.status == Status.CONVERGED, new, old), now, fate))
+    new, report = attempt(system, method, state, draw(key, path, step, h, potentials))
+    before = fate.status != Status.CONVERGED
+    residual = jnp.maximum(fate.residual, report.residual)
+    iterations = jnp.maximum(fate.iterations, report.iterations)
+
+    def stay() -> Track:
+        now = Fate(report.status, step, report.residual, iterations)
+        return Track(state, jax.tree.map(lambda old, new: jnp.where(before, old, new), fate, now))
+
+    def go_on() -> Track:
+        return Track(new, Fate(fate.status, fate.failed_step, residual, iterations))
+
+    return lax.cond(before | (report.status != Status.CONVERGED), stay, go_on)  # the rare case first
 
 
 def integrate(system: System, method: Method, start: State, increments: Increment) -> Path:

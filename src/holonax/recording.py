@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, final
 
 import jax
 import numpy as np
 from jax import Array
 
+from holonax.engines import ROWS
 from holonax.observables import Observable
 from holonax.path import Fate
 
@@ -49,8 +51,13 @@ class Block:
     numbers: np.ndarray
     q: Array
     p: Array
-    fate: Fate
+    look: Callable[[], Fate]
     paths: int
+
+    @cached_property
+    def fate(self) -> Fate:
+        """How the paths fared; fetched only where it is asked for, before the chunk goes on."""
+        return self.look()
 
     @property
     def alive(self) -> np.ndarray:
@@ -71,11 +78,12 @@ class Recorder:
         self.p = np.empty_like(self.q)
 
     def see(self, index: np.ndarray, block: Block, column: int) -> int:
-        """Store what is on the grid, from `column` on, for the paths `index`; the column that comes next."""
+        """Store what is on the grid, from `column` on, for the consecutive paths `index`; the next column."""
         rows = self.grid.rows(block.numbers)
         columns = slice(column, column + len(rows))
         for kept, states in ((self.q, block.q), (self.p, block.p)):
-            kept[index, columns] = np.swapaxes(np.asarray(states)[rows, : block.paths], 0, 1)
+            seen = np.asarray(states)[rows, : block.paths]
+            kept[index[0] : index[-1] + 1, columns] = seen.swapaxes(0, 1)
         return columns.stop
 
 
@@ -90,12 +98,18 @@ class Watch:
         """Reduce a block on the device and keep the rows that are on the grid."""
         rows = self.grid.rows(block.numbers)
         if len(rows):
-            summary = _reduce(self.observable, block.q, block.p, block.alive)
+            q, p, alive = (_padded(x) for x in (block.q, block.p, block.alive))
+            summary = _reduce(self.observable, q, p, alive)
             self.pieces.append(jax.tree.map(lambda x: np.asarray(x)[rows], summary))
 
     def summary(self) -> Any:
         """The pieces, joined in time."""
         return jax.tree.map(lambda *x: np.concatenate(x), *self.pieces)
+
+
+def _padded(states: Any) -> Any:
+    """As many rows as an engine ever returns, so that observables compile once."""
+    return states if len(states) == ROWS else np.resize(states, (ROWS, *states.shape[1:]))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -40,8 +40,8 @@ class Runner(ABC):
     ) -> tuple[Any, Any, Any]:
         """Take the steps `first`..`stop - 1`, recording q and p at every multiple of `stride` after `first`.
 
-        Returns what is carried on, and two arrays (ROWS, paths, n) whose first rows are the recorded ones; the others
-        hold no meaning.
+        Returns what is carried on, and two arrays (rows, paths, n) whose first rows are the recorded ones, of which
+        there are never more than ROWS; what follows has no meaning.
         """
 
     @abstractmethod
@@ -60,21 +60,24 @@ class LaneRunner(Runner):
     def __init__(self, program: Program) -> None:
         self.program = program
 
-    def begin(self, states: State) -> list[np.ndarray]:
+    def entries(self, states: State) -> list[np.ndarray]:
         """Entries of q, p, v, status, failed step, residual and iterations, in this order."""
         arrays = [np.asarray(x, self.program.dtype) for x in states]
-        fate = begin(State(*arrays)).fate
-        return [*(np.ascontiguousarray(x) for array in arrays for x in array.T), *map(np.array, fate)]
+        return [*(x for array in arrays for x in array.T), *begin(State(*arrays)).fate]
+
+    def begin(self, states: State) -> list[Any]:
+        """The entries, one array each."""
+        return [np.array(x) for x in self.entries(states)]
 
     def fate(self, carried: list) -> Fate:
         """How the paths fared so far, as NumPy arrays."""
         return Fate(*map(np.array, jax.device_get(carried[-4:])))
 
-    def empty_rows(self, paths: int) -> np.ndarray:
-        """A buffer (ROWS, 2n, paths) for q and p; memory that is never written costs nothing."""
-        return np.empty((ROWS, 2 * self.program.n, paths), self.program.dtype)
+    def rows(self, module: Any, paths: int, first: int, stop: int, stride: int) -> Any:
+        """A buffer (rows, 2n, paths) for the q and p of a call, made by NumPy or CuPy."""
+        return module.empty((stop // stride - first // stride, 2 * self.program.n, paths), self.program.dtype)
 
     def split(self, rows: Any) -> tuple[Any, Any]:
-        """Such a buffer as q and p of shape (ROWS, paths, n)."""
+        """Such a buffer as q and p of shape (rows, paths, n)."""
         n = self.program.n
         return rows[:, :n].swapaxes(1, 2), rows[:, n:].swapaxes(1, 2)

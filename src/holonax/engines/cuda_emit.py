@@ -14,9 +14,9 @@ _TYPES = {
     "uint64": "unsigned long long", "bool": "bool",
 }  # fmt: skip
 OPERATIONS = {
-    "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "{} / {}", "negative": "-{}",
+    "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "quotient({}, {})", "negative": "-{}",
     "fma": "fma({}, {}, {})", "absolute": "fabs({})", "maximum": "larger({}, {})", "minimum": "smaller({}, {})",
-    "floor": "floor({})", "ceil": "ceil({})", "rint": "rint({})", "sqrt": "sqrt({})", "cbrt": "cbrt({})",
+    "floor": "floor({})", "ceil": "ceil({})", "rint": "rint({})", "sqrt": "root({})", "cbrt": "cbrt({})",
     "exp": "exp({})", "expm1": "expm1({})", "log": "log({})", "log1p": "log1p({})", "sin": "sin({})",
     "cos": "cos({})", "tan": "tan({})", "arcsin": "asin({})", "arccos": "acos({})", "arctan": "atan({})",
     "sinh": "sinh({})", "cosh": "cosh({})", "tanh": "tanh({})", "erf": "erf({})", "power": "pow({}, {})",
@@ -30,7 +30,31 @@ _HEAD = """
 template <class T> __device__ T larger(T x, T y) { return x != x || x > y ? x : y; }
 template <class T> __device__ T smaller(T x, T y) { return x != x || x < y ? x : y; }
 template <class A, class B> __device__ B bits(A x) { union { A a; B b; } u; u.a = x; return u.b; }
+__device__ bool ordinary(double x) { return fabs(x) > 1e-290 && fabs(x) < 1e290; }
+__device__ float quotient(float x, float y) { return x / y; }
+__device__ double quotient(double x, double y) {
+    if (!ordinary(y)) return x / y;
+    double r, q;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(y));
+    r = fma(fma(-y, r, 1.0), r, r);
+    r = fma(fma(-y, r, 1.0), r, r);
+    q = x * r;
+    return fma(fma(-y, q, x), r, q);
+}
+__device__ float root(float x) { return sqrtf(x); }
+__device__ double root(double x) {
+    if (!(x > 1e-290 && x < 1e290)) return sqrt(x);
+    double r, s;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+    r = fma(0.5 * r, fma(-x * r, r, 1.0), r);
+    s = x * r;
+    r = 0.5 * r;
+    s = fma(fma(-s, s, x), r, s);
+    return fma(fma(-s, s, x), r, s);
+}
 """
+"""Quotients and roots of doubles begin with the processor's approximation and add Newton steps: a few instructions
+instead of a subroutine, correct but for the last bit."""
 
 
 class _Emitter:
@@ -71,10 +95,15 @@ class _Emitter:
 
     def loop(self, block: Block) -> None:
         loop = block.loop
+        self.names.update({loop.parameters[i]: self.name(loop.begin[i]) for i in block.fixed})
         for i in block.carried:
             self.names[loop.parameters[i]] = self.put(loop.parameters[i].dtype, self.name(loop.begin[i]))
             self.names[loop.results[i]] = self.names[loop.parameters[i]]
-        self.lines.append(f"while ({self.name(loop.alive)}) {{")
+        self.count += 1
+        bound = f"round{self.count} < {loop.most}" if loop.most is not None else "true"
+        self.lines.append(
+            f"for (int round{self.count} = 0; {self.name(loop.alive)} && {bound}; ++round{self.count}) {{"
+        )
         self.items(block.test)
         self.lines.append(f"if (!{self.name(loop.going)}) break;")
         self.items(block.body)
@@ -90,21 +119,22 @@ def kernel(program: Program) -> str:
     lines = emit.lines
     emit.names.update(zip((*program.key, program.h, program.step), ("key0", "key1", "h", "(int)number"), strict=True))
     emit.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
-    for i, node in enumerate(program.carried):
-        kind = _TYPES[node.dtype]
-        emit.names[node] = emit.put(node.dtype, f"(({kind} *)carried[{i}])[lane]")
+    carried = [(i, program.carried[i]) for i in program.changing]
+    for i, node in carried:
+        emit.names[node] = emit.put(node.dtype, f"(({_TYPES[node.dtype]} *)carried[{i}])[lane]")
     emit.items(program.schedule.before)
     lines += ["long long due = (first / stride + 1) * stride, row = 0;"]
     lines += ["for (long long number = first; number < stop; ++number) {"]
     emit.items(program.schedule.body)
-    ends = [emit.put(node.dtype, emit.name(result)) for node, result in zip(program.carried, program.results, strict=True)]
-    lines += [f"{emit.names[node]} = {end};" for node, end in zip(program.carried, ends, strict=True)]
+    ends = [emit.put(node.dtype, emit.name(program.results[i])) for i, node in carried]
+    lines += [f"{emit.names[node]} = {end};" for (_, node), end in zip(carried, ends, strict=True)]
     lines += ["if (number + 1 == due) {"]
     lines += [f"rows[(row * {2 * n} + {i}) * size + lane] = {end};" for i, end in enumerate(ends[: 2 * n])]
     lines += ["++row; due += stride;", "}", "}"]
-    for i, node in enumerate(program.carried):
-        lines.append(f"(({_TYPES[node.dtype]} *)carried[{i}])[lane] = {emit.names[node]};")
-    arguments = f"void **carried, const unsigned long long *paths, {real} *rows, unsigned key0, unsigned key1, {real} h, "
+    lines += [f"(({_TYPES[node.dtype]} *)carried[{i}])[lane] = {emit.names[node]};" for i, node in carried]
+    arguments = (
+        f"void **carried, const unsigned long long *paths, {real} *rows, unsigned key0, unsigned key1, {real} h, "
+    )
     arguments += "long long size, long long first, long long stop, long long stride"
     begin = [f'extern "C" __global__ void {KERNEL}({arguments}) {{']
     begin += ["long long lane = blockIdx.x * (long long)blockDim.x + threadIdx.x;", "if (lane >= size) return;"]
@@ -120,4 +150,4 @@ def _literal(node: Node) -> str:
             return f"({float(value).hex()}{'f' if node.dtype == 'float32' else ''})"
         bits = f"__longlong_as_double({int(np.float64(value).view(np.int64))}LL)"
         return bits if node.dtype == "float64" else f"(float){bits}"
-    return f"({int(value)}{ {'int32': '', 'uint32': 'u', 'int64': 'll', 'uint64': 'ull'}[node.dtype]})"
+    return f"({int(value)}{ {'int32': '', 'uint32': 'u', 'int64': 'll', 'uint64': 'ull'}[node.dtype] })"

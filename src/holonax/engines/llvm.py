@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import importlib.util
 from typing import Any, final
 
 import numpy as np
 
-from holonax.engines.base import LaneRunner, cores
-from holonax.engines.llvm_emit import LIBRARY
+from holonax.engines.base import ROWS, LaneRunner, cores
 from holonax.engines.llvm_kernel import KERNEL, kernel
 from holonax.lanes.functions import FUNCTIONS
 from holonax.lanes.program import Program, program
@@ -29,8 +27,11 @@ def missing() -> str | None:
 
 
 def width_of(operations: int) -> int:
-    """Lanes per vector: several registers hide latencies as long as the values of a step fit into them."""
-    return 16 if operations < 4000 else 8
+    """Lanes of a vector; 8 fill a register with AVX-512, more of them hide latencies and share constants.
+
+    The fewer the larger a program is, since the values of all lanes compete for the registers (docs/decisions.md).
+    """
+    return 32 if operations < 1000 else 16 if operations < 6000 else 8
 
 
 def machine_code(program: Program, width: int) -> tuple[Any, Any]:
@@ -39,9 +40,6 @@ def machine_code(program: Program, width: int) -> tuple[Any, Any]:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    library = ctypes.CDLL(ctypes.util.find_library("m"))
-    for name in LIBRARY.values():
-        llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
     module = llvm.parse_assembly(kernel(program, width))
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
@@ -50,7 +48,7 @@ def machine_code(program: Program, width: int) -> tuple[Any, Any]:
         reloc="pic",
         codemodel="small",  # constants next to the code, reached without loading their address
     )
-    compiler = llvm.create_mcjit_compiler(module, machine)
+    compiler = llvm.create_mcjit_compiler(module, machine, use_lmm=True)  # code and constants close together
     compiler.finalize_object()
     signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4)
     return signature(compiler.get_function_address(KERNEL)), compiler
@@ -64,7 +62,7 @@ class LlvmRunner(LaneRunner):
         super().__init__(program)
         self.grain = width_of(program.schedule.size())
         row = 2 * program.n * np.dtype(program.dtype).itemsize
-        self.chunk = max(self.grain, min(4096, 2 ** int(np.log2(_BUFFER / (64 * row)))))
+        self.chunk = max(self.grain, min(4096, 2 ** int(np.log2(_BUFFER / (ROWS * row)))))
         self.workers = cores()
         self.kernel, self.compiler = machine_code(program, self.grain)
 
@@ -76,7 +74,7 @@ class LlvmRunner(LaneRunner):
         arrays = np.array([array.ctypes.data for array in carried], np.uint64)
         words = np.concatenate([paths & 0xFFFFFFFF, paths >> np.uint64(32)]).astype(np.uint64)
         fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, int(np.float64(h).view(np.uint64))], np.uint64)
-        rows = self.empty_rows(size)
+        rows = self.rows(np, size, first, stop, stride)
         pointers = (x.ctypes.data for x in (arrays, words, fixed, rows))
         self.kernel(*pointers, size, first, stop, stride)
         return carried, *self.split(rows)

@@ -6,10 +6,15 @@ generator take one instruction each; they are masked where the upper half would 
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import struct
+from functools import cache
+from itertools import groupby
 
 import numpy as np
 
+from holonax.engines.order import interleaved
 from holonax.lanes.graph import Node
 from holonax.lanes.program import Program
 from holonax.lanes.schedule import Block
@@ -161,66 +166,74 @@ class Emitter:
         single, function = node.dtype == "float32", LIBRARY[node.name]
         arguments = [self.name(x) for x in node.args]
         if single:
-            arguments = [
-                self.put(f"fpext {self.vector('float32')} {x} to {self.vector('float64')}") for x in arguments
-            ]
+            arguments = [self.put(f"fpext {self.vector('float32')} {x} to {self.vector('float64')}") for x in arguments]
         vector = self.vector("float64")
-        self.intrinsics.add(f"declare double @{function}({', '.join(['double'] * len(arguments))})")
-        result = "poison"
+        pointer, result = f"inttoptr (i64 {_address(function)} to ptr)", "poison"
         for lane in range(self.width):
             scalars = [self.put(f"extractelement {vector} {x}, i64 {lane}") for x in arguments]
-            value = self.put(f"call double @{function}({', '.join(f'double {x}' for x in scalars)})")
+            value = self.put(f"call double {pointer}({', '.join(f'double {x}' for x in scalars)})")
             result = self.put(f"insertelement {vector} {result}, double {value}, i64 {lane}")
         return self.put(f"fptrunc {vector} {result} to {self.vector('float32')}") if single else result
 
     # Control flow.
 
     def items(self, items: list[Node | Block]) -> None:
-        """Operations and loops, in order."""
-        for item in items:
-            if isinstance(item, Node):
-                self.names[item] = self.operation(item)
+        """Operations and loops, in order; the operations between two loops in an order that suits a processor."""
+        for is_loop, piece in groupby(items, key=lambda item: isinstance(item, Block)):
+            if is_loop:
+                for block in piece:
+                    self.loop(block)  # type: ignore[arg-type]
             else:
-                self.loop(item)
+                for node in interleaved(list(piece), self.program.schedule.final):  # type: ignore[arg-type]
+                    self.names[node] = self.operation(node)
 
     def loop(self, block: Block) -> None:
         """A loop that runs while any lane goes on; lanes that are done keep their values."""
         self.count += 1
-        label, loop = f"loop{self.count}", block.loop
+        label, loop, truth = f"loop{self.count}", block.loop, self.vector("bool")
         entry = self._label_of_here(f"{label}.entry")
-        header = len(self.lines)
-        self.lines.append(f"{label}.test:")
-        phis = {i: self.fresh("x") for i in block.carried}
-        for i in block.carried:
-            self.names[loop.parameters[i]] = phis[i]
+        self.lines += [f"  br label %{label}.test", f"{label}.test:"]
         place = len(self.lines)
+        begins = [self.name(loop.begin[i]) for i in block.carried]
+        self.names.update({loop.parameters[i]: self.name(loop.begin[i]) for i in block.fixed})
+        self.names.update({loop.parameters[i]: self.fresh("x") for i in block.carried})
         self.items(block.test)
-        truth = self.vector("bool")
         active = self.put(f"and {truth} {self.name(loop.going)}, {self.name(loop.alive)}")
         reduce = f"@llvm.vector.reduce.or.v{self.width}i1"
         self.intrinsics.add(f"declare i1 {reduce}({truth})")
         some = self.put(f"call i1 {reduce}({truth} {active})")
+        if loop.most is not None:
+            some = self.put(f"and i1 {some}, {self.put(f'icmp ult i32 %{label}.count, {loop.most}')}")
         self.lines += [f"  br i1 {some}, label %{label}.body, label %{label}.end", f"{label}.body:"]
         self.items(block.body)
-        ends = {}
+        ends = []
         for i in block.carried:
-            vector = self.vector(loop.parameters[i].dtype)
-            ends[i] = self.put(f"select {truth} {active}, {vector} {self.name(loop.body[i])}, {vector} {phis[i]}")
+            vector, old = self.vector(loop.parameters[i].dtype), self.names[loop.parameters[i]]
+            ends.append(self.put(f"select {truth} {active}, {vector} {self.name(loop.body[i])}, {vector} {old}"))
         back = self._label_of_here(f"{label}.back")
+        phis = []
+        if loop.most is not None:
+            self.lines.append(f"  %{label}.next = add i32 %{label}.count, 1")
+            phis.append(f"  %{label}.count = phi i32 [ 0, %{entry} ], [ %{label}.next, %{back} ]")
         self.lines += [f"  br label %{label}.test", f"{label}.end:"]
-        self.lines[place:place] = [
-            f"  {phis[i]} = phi {self.vector(loop.parameters[i].dtype)} "
-            f"[ {self.name(loop.begin[i])}, %{entry} ], [ {ends[i]}, %{back} ]"
-            for i in block.carried
-        ]
-        self.lines.insert(header, f"  br label %{label}.test")
-        for i in block.carried:
-            self.names[loop.results[i]] = phis[i]
+        for i, begin, end in zip(block.carried, begins, ends, strict=True):
+            parameter = loop.parameters[i]
+            phi = f"  {self.names[parameter]} = phi {self.vector(parameter.dtype)} "
+            phis.append(phi + f"[ {begin}, %{entry} ], [ {end}, %{back} ]")
+            self.names[loop.results[i]] = self.names[parameter]
+        self.lines[place:place] = phis
 
     def _label_of_here(self, label: str) -> str:
         """Give the current place a label, so that a phi can refer to it."""
         self.lines += [f"  br label %{label}", f"{label}:"]
         return label
+
+
+@cache
+def _address(function: str) -> int:
+    """Where a function of the C library is."""
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    return ctypes.cast(getattr(library, function), ctypes.c_void_p).value or 0
 
 
 def _comparison(dtype: str, name: str, vector: str, x: str, y: str) -> str:

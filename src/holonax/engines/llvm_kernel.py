@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holonax.engines.llvm_emit import MEMORY, Emitter
+from holonax.lanes.graph import Node
 from holonax.lanes.program import Program
 
 KERNEL = "advance"
@@ -18,68 +19,83 @@ def kernel(program: Program, width: int) -> str:
     """
     emit = Emitter(program, width)
     lines, put = emit.lines, emit.put
-    n, dtype = program.n, program.dtype
-    pair = emit.vector("uint32")
-
-    def splat(kind: str, scalar: str) -> str:
-        one = put(f"insertelement <{width} x {kind}> poison, {kind} {scalar}, i64 0")
-        return put(f"shufflevector <{width} x {kind}> {one}, <{width} x {kind}> poison, <{width} x i32> zeroinitializer")
+    carried = [(i, program.carried[i], program.results[i]) for i in program.changing]
 
     def at(kind: str, array: str, place: object) -> str:
         return put(f"getelementptr {kind}, ptr {array}, i64 {place}")
 
+    def splat(kind: str, scalar: str) -> str:
+        vector = f"<{width} x {kind}>"
+        one = put(f"insertelement {vector} poison, {kind} {scalar}, i64 0")
+        return put(f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer")
+
+    def store(node: Node, value: str, there: str) -> None:
+        lines.append(f"  store {emit.vector(node.dtype)} {value}, ptr {there}, align {align(node)}")
+
+    def align(node: Node) -> int:
+        return 8 if node.dtype == "float64" else 4
+
+    # What is the same for all paths.
     for i, node in enumerate(program.key):
         emit.names[node] = splat("i64", put(f"load i64, ptr {at('i64', '%fixed', i)}"))
-    kind = MEMORY[dtype]
+    kind = MEMORY[program.dtype]
     wide = put(f"load double, ptr {at('i64', '%fixed', 2)}")
     emit.names[program.h] = splat(kind, wide if kind == "double" else put(f"fptrunc double {wide} to {kind}"))
-    arrays = [put(f"load ptr, ptr {at('ptr', '%carried', i)}") for i in range(len(program.carried))]
-    lines += ["  br label %group", "group:"]
-    lines.append("  %begin = phi i64 [ 0, %entry ], [ %begin.next, %group.end ]")
+    arrays = {i: put(f"load ptr, ptr {at('ptr', '%carried', i)}") for i, *_ in carried}
+
+    # A group of paths.
+    lines += ["  br label %group", "group:", "  %begin = phi i64 [ 0, %entry ], [ %begin.next, %group.end ]"]
     for i, node in enumerate(program.path):
         offset = put(f"mul i64 %size, {i}")
         words = at("i64", "%paths", put(f"add i64 %begin, {offset}"))
-        emit.names[node] = put(f"load {pair}, ptr {words}, align 8")
-    places, loaded = [], []
-    for array, node in zip(arrays, program.carried, strict=True):
-        kind = MEMORY[node.dtype]
-        places.append(at(kind, array, "%begin"))
-        loaded.append(put(f"load <{width} x {kind}>, ptr {places[-1]}, align {8 if kind == 'double' else 4}"))
+        emit.names[node] = put(f"load {emit.vector('uint32')}, ptr {words}, align 8")
+    places = [at(MEMORY[node.dtype], arrays[i], "%begin") for i, node, _ in carried]
+    loaded = [
+        put(f"load {emit.vector(node.dtype)}, ptr {there}, align {align(node)}")
+        for there, (_, node, _) in zip(places, carried, strict=True)
+    ]
     emit.items(program.schedule.before)
+
+    # A step.
     lines += ["  br label %before", "before:", "  br label %step", "step:"]
     lines.append("  %number = phi i64 [ %first, %before ], [ %number.next, %step.end ]")
     lines.append("  %row = phi i64 [ 0, %before ], [ %row.next, %step.end ]")
     lines.append("  %due = phi i64 [ %next, %before ], [ %due.next, %step.end ]")
     place = len(lines)
-    for node in program.carried:
-        emit.names[node] = emit.fresh("s")
+    emit.names.update({node: emit.fresh("s") for _, node, _ in carried})
     emit.names[program.step] = splat("i32", put("trunc i64 %number to i32"))
     emit.items(program.schedule.body)
-    results = [emit.name(node) for node in program.results]
+    results = [emit.name(result) for *_, result in carried]
     lines += ["  br label %step.done", "step.done:"]
     lines += ["  %number.next = add i64 %number, 1", "  %record = icmp eq i64 %number.next, %due"]
     lines += ["  br i1 %record, label %write, label %step.end", "write:"]
-    vector = emit.vector(dtype)
-    for i in range(2 * n):
-        line = put(f"mul i64 %row, {2 * n}")
+    line = put(f"mul i64 %row, {2 * program.n}")
+    for i in range(2 * program.n):
         offset = put(f"mul i64 %size, {put(f'add i64 {line}, {i}')}")
-        there = at(MEMORY[dtype], "%buffer", put(f"add i64 %begin, {offset}"))
-        lines.append(f"  store {vector} {results[i]}, ptr {there}, align {8 if dtype == 'float64' else 4}")
+        there = at(MEMORY[program.dtype], "%buffer", put(f"add i64 %begin, {offset}"))
+        store(program.carried[i], results[i], there)
     lines += ["  %row.more = add i64 %row, 1", "  %due.more = add i64 %due, %stride", "  br label %step.end"]
     lines += ["step.end:", "  %row.next = phi i64 [ %row, %step.done ], [ %row.more, %write ]"]
     lines += ["  %due.next = phi i64 [ %due, %step.done ], [ %due.more, %write ]"]
-    lines += ["  %more = icmp slt i64 %number.next, %stop", "  br i1 %more, label %step, label %group.end", "group.end:"]
-    for node, result, there in zip(program.carried, results, places, strict=True):
-        kind = MEMORY[node.dtype]
-        lines.append(f"  store {emit.vector(node.dtype)} {result}, ptr {there}, align {8 if kind == 'double' else 4}")
-    lines += [f"  %begin.next = add i64 %begin, {width}", "  %again = icmp slt i64 %begin.next, %size"]
-    lines += ["  br i1 %again, label %group, label %exit", "exit:", "  ret void", "}"]
+    lines += [
+        "  %more = icmp slt i64 %number.next, %stop",
+        "  br i1 %more, label %step, label %group.end",
+        "group.end:",
+    ]
     lines[place:place] = [
         f"  {emit.names[node]} = phi {emit.vector(node.dtype)} [ {begin}, %before ], [ {result}, %step.end ]"
-        for node, begin, result in zip(program.carried, loaded, results, strict=True)
+        for (_, node, _), begin, result in zip(carried, loaded, results, strict=True)
     ]
+
+    # What is left of it.
+    for (_, node, _), result, there in zip(carried, results, places, strict=True):
+        store(node, result, there)
+    lines += [f"  %begin.next = add i64 %begin, {width}", "  %again = icmp slt i64 %begin.next, %size"]
+    lines += ["  br i1 %again, label %group, label %exit", "exit:", "  ret void", "}"]
     arguments = "ptr noalias %carried, ptr noalias %paths, ptr noalias %fixed, ptr noalias %buffer, "
     arguments += "i64 %size, i64 %first, i64 %stop, i64 %stride"
-    head = [f"define void @{KERNEL}({arguments}) {{", "entry:", "  %q = sdiv i64 %first, %stride"]
-    head += ["  %q1 = add i64 %q, 1", "  %next = mul i64 %q1, %stride"]
+    # Values that do not fit into registers must lie within a line of the cache, hence the aligned stack.
+    head = [f'define void @{KERNEL}({arguments}) alignstack(64) "stackrealign" {{', "entry:"]
+    head += ["  %quotient = sdiv i64 %first, %stride", "  %quotient.next = add i64 %quotient, 1"]
+    head += ["  %next = mul i64 %quotient.next, %stride"]
     return "\n".join([*sorted(emit.intrinsics), *head, *lines])

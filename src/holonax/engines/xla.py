@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import groupby
 from typing import Any, final
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from jax import Array, lax
 
 from holonax.engines.base import ROWS, LaneRunner, cores
+from holonax.lanes.functions import FUNCTIONS_WITHOUT_FMA
 from holonax.lanes.graph import Node
 from holonax.lanes.program import Program, program
 from holonax.lanes.schedule import Block
@@ -36,23 +38,39 @@ OPERATIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class _Evaluation:
-    """Values of nodes, as JAX arrays."""
+MOST_REPEATED = 24
+"""XLA computes what several results need once for each of them; more operations than this are worth storing."""
 
-    def __init__(self, program: Program, values: dict[Node, Array]) -> None:
-        self.schedule, self.values = program.schedule, dict(values)
+
+class _Evaluation:
+    """Values of nodes as JAX arrays, one number per path.
+
+    Left alone, XLA would repeat the whole noise for each of its consumers.  Results of a loop are not repeated, so a
+    straight piece of the program is cut into stages, each the body of a loop that runs `once`; XLA must not know that.
+    """
+
+    def __init__(self, program: Program, once: Array, values: dict[Node, Array]) -> None:
+        self.program, self.once, self.values = program, once, values
 
     def __getitem__(self, node: Node) -> Array:
-        node = self.schedule.final(node)
+        node = self.program.schedule.final(node)
         return jnp.asarray(node.value, node.dtype) if node.is_constant else self.values[node]
 
-    def run(self, items: list[Node | Block]) -> _Evaluation:
+    def also(self, values: dict[Node, Array]) -> _Evaluation:
+        """The same, and more."""
+        return _Evaluation(self.program, self.once, self.values | values)
+
+    def run(self, items: list[Node | Block], staged: bool = False) -> _Evaluation:
         """Operations and loops, in order."""
-        for item in items:
-            if isinstance(item, Block):
-                self.loop(item)
+        for is_loop, piece in groupby(items, key=lambda item: isinstance(item, Block)):
+            if is_loop:
+                for block in piece:
+                    self.loop(block)  # type: ignore[arg-type]
+            elif staged:
+                self.stages(list(piece))  # type: ignore[arg-type]
             else:
-                self.values[item] = self.operation(item)
+                for node in piece:
+                    self.values[node] = self.operation(node)  # type: ignore[index, arg-type]
         return self
 
     def operation(self, node: Node) -> Array:
@@ -66,30 +84,58 @@ class _Evaluation:
             x = jnp.broadcast_arrays(*x)
         return OPERATIONS[node.name](*x)
 
+    def stages(self, nodes: list[Node]) -> None:
+        """A straight piece, stage by stage; only what is stored is known afterwards."""
+        final, users = self.program.schedule.final, self.program.users
+        inside, cost, level = set(nodes), {}, {}
+        stages: dict[int, list[Node]] = {}
+        for node in nodes:
+            arguments = [x for x in map(final, node.args) if x in inside]
+            cost[node] = 1 + sum(cost[x] for x in arguments)
+            level[node] = max((level[x] for x in arguments), default=0)
+            if not users[node] <= inside or (len(users[node]) > 1 and cost[node] > MOST_REPEATED):
+                stages.setdefault(level[node], []).append(node)
+                cost[node], level[node] = 0, level[node] + 1
+        for _, stored in sorted(stages.items()):
+            here = self.also({})
+
+            def body(_: Array, carry: list, here: _Evaluation = here, stored: list[Node] = stored) -> list:
+                for node in nodes:
+                    if node not in here.values and (node in stored or cost[node]) and here.knows(node):
+                        here.values[node] = here.operation(node)
+                return [jnp.broadcast_to(here[node], x.shape) for node, x in zip(stored, carry, strict=True)]
+
+            shape = self[self.program.carried[0]].shape
+            begin = [jnp.zeros(shape, node.dtype) for node in stored]
+            self.values.update(zip(stored, lax.fori_loop(0, self.once, body, begin), strict=True))
+
+    def knows(self, node: Node) -> bool:
+        """Whether all arguments of a node have values."""
+        return all(x.is_constant or x in self.values for x in map(self.program.schedule.final, node.args))
+
     def loop(self, block: Block) -> None:
         """A loop that runs while any lane goes on; lanes that are done keep their values."""
         loop = block.loop
         parameters = [loop.parameters[i] for i in block.carried]
-        shape = next(iter(self.values.values())).shape if not parameters else None
-        begin = [jnp.asarray(self[loop.begin[i]]) for i in block.carried]
-        shape = jnp.broadcast_shapes(*(x.shape for x in begin), self[loop.alive].shape)
+        self.values.update({loop.parameters[i]: self[loop.begin[i]] for i in block.fixed})
+        shape = self[self.program.carried[0]].shape
+        begin = [jnp.broadcast_to(self[loop.begin[i]], shape) for i in block.carried]
 
         def inside(carry: tuple) -> tuple[_Evaluation, Array]:
-            here = _Evaluation.__new__(_Evaluation)
-            here.schedule, here.values = self.schedule, self.values | dict(zip(parameters, carry, strict=True))
-            here.run(block.test)
+            here = self.also(dict(zip(parameters, carry[1:], strict=True))).run(block.test)
             return here, here[loop.going] & self[loop.alive]
+
+        def going(carry: tuple) -> Array:
+            some = jnp.any(inside(carry)[1])
+            return some if loop.most is None else some & (carry[0] < loop.most)
 
         def body(carry: tuple) -> tuple:
             here, active = inside(carry)
             here.run(block.body)
-            return tuple(
-                jnp.where(active, here[loop.body[i]], old) for i, old in zip(block.carried, carry, strict=True)
-            )
+            old = zip(block.carried, carry[1:], strict=True)
+            return carry[0] + 1, *(jnp.where(active, here[loop.body[i]], x) for i, x in old)
 
-        end = lax.while_loop(
-            lambda carry: jnp.any(inside(carry)[1]), body, tuple(jnp.broadcast_to(x, shape) for x in begin)
-        )
+        _, *end = lax.while_loop(going, body, (jnp.int32(0), *begin))
         self.values.update(zip((loop.results[i] for i in block.carried), end, strict=True))
 
 
@@ -97,15 +143,17 @@ def _advance(
     program: Program, carried: list, path: Array, key: Array, h: Array, first: Array, stop: Array, stride: Array
 ) -> tuple[list, Array]:
     fixed = dict(zip((*program.key, *program.path, program.h), (*key, *path, h), strict=True))
-    before = _Evaluation(program, fixed).run(program.schedule.before)
+    once = jnp.minimum(stop - first, 1)
+    before = _Evaluation(program, once, fixed).run(program.schedule.before)
     n = program.n
 
     def body(step: Array, carry: tuple[list, Array]) -> tuple[list, Array]:
         carried, rows = carry
         now = dict(zip((*program.carried, program.step), (*carried, step), strict=True))
-        here = _Evaluation(program, before.values | now).run(program.schedule.body)
-        shape = carried[0].shape
-        carried = [jnp.broadcast_to(here[x], shape).astype(x.dtype) for x in program.results]
+        here = before.also(now).run(program.schedule.body, staged=True)
+        carried = list(carried)
+        for i in program.changing:
+            carried[i] = jnp.broadcast_to(here[program.results[i]], carried[i].shape)
         row = step // stride - first // stride  # overwritten until the multiple of the stride is reached
         return carried, rows.at[row].set(jnp.stack(carried[: 2 * n]))
 
@@ -141,4 +189,4 @@ def missing() -> str | None:
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> XlaRunner:
     """Trace and fold; XLA compiles at the first call."""
-    return XlaRunner(program(system, method, n, dtype, {}, MOST_OPERATIONS))
+    return XlaRunner(program(system, method, n, dtype, FUNCTIONS_WITHOUT_FMA, MOST_OPERATIONS))

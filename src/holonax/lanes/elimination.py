@@ -63,9 +63,7 @@ def eliminate(build: Build, rows: list[Row], right: list[Node], unknowns: int, h
         row = rows[i]
         pivot = row.pop(j)
         scale = 1.0 / pivot
-        sum_of_parts = build.total([abs(part) for part in parts.get((i, j), [])], pivot.dtype)
-        bound = unknowns * float(np.finfo(pivot.dtype).eps) * (abs(pivot) + sum_of_parts)
-        singular = singular | build("less_equal", abs(pivot), bound)
+        singular = singular | _is_round_off(build, pivot, parts.get((i, j), []), unknowns)
         for r in sorted(left):
             if j in rows[r]:
                 factor = rows[r].pop(j) * scale
@@ -77,6 +75,13 @@ def eliminate(build: Build, rows: list[Row], right: list[Node], unknowns: int, h
         sizes.eliminate(i, j, left)
         pivots.append(Pivot(j, row, right[i], scale))
     return Eliminated(pivots, singular)
+
+
+def _is_round_off(build: Build, pivot: Node, parts: list[Node], unknowns: int) -> Node:
+    if not parts or pivot.nonnegative or (-pivot).nonnegative:  # nothing that could cancel
+        return build("equal", pivot, build.number(0, pivot.dtype))
+    bound = unknowns * float(np.finfo(pivot.dtype).eps) * build.total([abs(x) for x in (pivot, *parts)])
+    return build("less_equal", abs(pivot), bound)
 
 
 def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]:

@@ -14,7 +14,10 @@ from holonax import elementary
 from holonax.lanes.graph import Build, Node
 from holonax.lanes.translate import array_of, run_closed
 
-_HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+_PI = (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33)
+"""To be multiplied and subtracted with one rounding: the first difference is then exact."""
+_SHORT_PI = (3.1415926534682512, 1.2154201012607932e-10, 4.044532497591901e-21)
+"""Two parts of 33 and 32 bits, whose products with a number of 20 bits are exact by themselves."""
 _LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
 _ROUND = 1.5 * 2.0**52
 """Adding it to a number below 2^51 rounds to a whole number, whose bits are then the low ones of the sum."""
@@ -25,23 +28,27 @@ EXPONENTIAL = (5.000000000000001e-01, 1.6666666666666669e-01, 4.1666666666624164
 """$(e^r - 1 - r)/r^2$ in powers of r, for $|r| \\le (\\log 2)/2$."""
 
 
-def _sin_cos(build: Build, x: Node, turns: int) -> Node:
-    r"""$\sin(x + \mathrm{turns} \cdot \pi/2)$, in double precision.
+def _sine(build: Build, x: Node, shift: float, fused: bool) -> Node:
+    r"""$\sin(x + \mathrm{shift} \cdot \pi)$ for a shift of 0 or 1/2, in double precision.
 
-    With n the nearest whole number to $2x/\pi$, fused multiplications subtract $n\pi/2$ in three parts; the first is
-    exact.  Beyond $2^{50}$ a double does not know its angle: NaN, hence a status.
+    With n the nearest whole number to $x/\pi$ + shift, $(n - \mathrm{shift})\pi$ is subtracted in three parts, of which
+    the first leave no error up to some angle.  Beyond it the result is NaN, hence a status.
     """
-    rounded = build("fma", x, build.number(2 / np.pi, x.dtype), build.number(_ROUND, x.dtype))
-    n = rounded - _ROUND
+    parts, known = (_PI, 2.0**50) if fused else (_SHORT_PI, 2.0**20)
+    turns = build("fma", x, build.number(1 / np.pi, x.dtype), build.number(shift, x.dtype))
+    if fused:
+        rounded = turns + _ROUND
+        n, whole = rounded - _ROUND, build("bitcast", rounded, dtype="int64")
+    else:  # XLA would take the two sums for one
+        n = build("rint", turns)
+        whole = build("convert", n, dtype="int64")
     r = x
-    for part in _HALF_PI:
-        r = build("fma", -n, build.number(part, x.dtype), r)
-    sine, cosine = elementary.sin_cos(r)  # type: ignore[arg-type]
-    quadrant = build("bitcast", rounded, dtype="int64") + turns
-    odd, negative = (build("not_equal", quadrant & bit, build.number(0, "int64")) for bit in (1, 2))
-    value = build("select", odd, cosine, sine)
-    known = build("less", abs(x), build.number(2.0**50, x.dtype))
-    return build("select", known, build("select", negative, -value, value), build.number(np.nan, x.dtype))
+    for part in parts:
+        r = build("fma", shift - n, build.number(part, x.dtype), r)
+    sign = build("shift_left", whole, build.number(63, "int64"))
+    bits = build("xor", build("bitcast", elementary.sine(r), dtype="int64"), sign)  # type: ignore[arg-type]
+    inside = build("less", abs(x), build.number(known, x.dtype))
+    return build("select", inside, build("bitcast", bits, dtype=x.dtype), build.number(np.nan, x.dtype))
 
 
 def _log(build: Build, x: Node) -> Node:
@@ -82,9 +89,16 @@ def _in_double(function: Callable[[Build, Node], Node]) -> Callable[[Build, Node
     return expand
 
 
-FUNCTIONS: dict[str, Callable[[Build, Node], Node]] = {
-    "sin": _in_double(lambda build, x: _sin_cos(build, x, 0)),
-    "cos": _in_double(lambda build, x: _sin_cos(build, x, 1)),
+FUNCTIONS = {
+    "sin": _in_double(lambda build, x: _sine(build, x, 0.0, fused=True)),
+    "cos": _in_double(lambda build, x: _sine(build, x, 0.5, fused=True)),
     "log": _in_double(_log),
     "exp": _in_double(_exp),
 }
+"""For targets that multiply and add with one rounding."""
+
+FUNCTIONS_WITHOUT_FMA = {
+    "sin": _in_double(lambda build, x: _sine(build, x, 0.0, fused=False)),
+    "cos": _in_double(lambda build, x: _sine(build, x, 0.5, fused=False)),
+}
+"""For others."""

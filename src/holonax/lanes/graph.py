@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from holonax.lanes.folding import FOLDS
+from holonax.lanes.folding import FOLDS, is_nonnegative
 from holonax.lanes.operations import COMMUTATIVE, TRUTH_VALUED, evaluate
 
 
@@ -20,10 +20,11 @@ from holonax.lanes.operations import COMMUTATIVE, TRUTH_VALUED, evaluate
 class Node:
     """A number per lane: an operation on other nodes, a constant, an input, or the value of a loop."""
 
-    __slots__ = ("args", "build", "dtype", "index", "loops", "name", "unknowns", "value")
+    __slots__ = ("args", "build", "dtype", "index", "loops", "name", "nonnegative", "unknowns", "value")
 
     def __init__(self, build: Build, name: str, dtype: str, args: tuple[Node, ...], value: Any, index: int) -> None:
         self.build, self.name, self.dtype, self.args, self.value, self.index = build, name, dtype, args, value, index
+        self.nonnegative = is_nonnegative(self)
         self.loops: frozenset[Loop] = frozenset().union(*(x.loops for x in args)) if args else frozenset()
         self.unknowns: frozenset[Node] = frozenset().union(*(x.unknowns for x in args)) if args else frozenset()
 
@@ -89,12 +90,11 @@ class Loop:
     """Repeat `body` while `going` holds, lane by lane: a lane whose condition fails keeps its values.
 
     `parameters` stand for the carried values inside; `results` for their last values outside.  Lanes that are not
-    `alive` when the loop begins take no part.
+    `alive` when the loop begins take no part.  No lane goes round more than `most` times.
     """
 
-    def __init__(self, build: Build, begin: list[Node]) -> None:
-        self.begin = begin
-        self.alive = build.alive
+    def __init__(self, build: Build, begin: list[Node], alive: Node, most: int | None = None) -> None:
+        self.begin, self.alive, self.most = begin, alive, most
         inside = frozenset({self}).union(self.alive.loops, *(x.loops for x in begin))
         self.parameters = [
             build.fresh("parameter", x.dtype, loops=inside, value=(self, i)) for i, x in enumerate(begin)
@@ -159,11 +159,19 @@ class Build:
             return folded
         if name in ("convert", "bitcast") and args[0].dtype == dtype:
             return args[0]
+        if name == "convert" and dtype == "bool":
+            return self("not_equal", args[0], self.number(0, args[0].dtype))
+        if name == "convert" and args[0].name == "convert" and args[0].args[0].dtype == "bool":
+            return self("convert", args[0].args[0], dtype=dtype)
         if name == "convert" and args[0].name == "select" and any(x.is_constant for x in args[0].args[1:]):
             condition, *cases = args[0].args
             return self("select", condition, *(self(name, x, dtype=dtype) for x in cases))
         if name in COMMUTATIVE and (args[1].is_constant, -args[1].index) > (args[0].is_constant, -args[0].index):
             args = args[::-1]  # a constant first
+        return self.shared(name, dtype, args)
+
+    def shared(self, name: str, dtype: str, args: tuple[Node, ...]) -> Node:
+        """The one node of an operation, as it stands."""
         key = (name, dtype, *(x.index for x in args))
         if key not in self.known:
             self.known[key] = self._new(name, dtype, args)
@@ -178,6 +186,8 @@ class Build:
 
     def larger(self, x: Node, y: Node) -> Node:
         """The larger of two, in one instruction, because it does not care for NaN as "maximum" does."""
+        if x.name == y.name == "multiply" and x.args[0].is_constant and x.args[0] is y.args[0] and x.args[0].value > 0:
+            return x.args[0] * self.larger(x.args[1], y.args[1])
         return self("select", self("greater", x, y), x, y)
 
     def largest(self, numbers: list[Node], dtype: str) -> Node:

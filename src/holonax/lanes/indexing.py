@@ -42,7 +42,9 @@ def _gather(build: Build, equation: Any, x: np.ndarray, indices: np.ndarray) -> 
     for place in np.ndindex(aval.shape):
         row = tuple(place[d] for d in batch)
         corner = dict(zip(numbers.start_index_map, begin[row], strict=True))
-        corner |= {d: row[e] for d, e in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)}
+        corner |= {
+            d: row[e] for d, e in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+        }
         inside = all(0 <= i <= x.shape[d] - sizes[d] for d, i in corner.items())
         if inside or not fills:
             there = [int(np.clip(corner.get(d, 0), 0, x.shape[d] - sizes[d])) for d in range(x.ndim)]

@@ -8,6 +8,8 @@ the multipliers are iterated; equations that are linear altogether, such as a pr
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -73,20 +75,18 @@ def solve(
         kept = [i for i in range(len(rows)) if i not in set(linear)]
         reduced = [_reduce(build, jacobian[i], eliminated, others) for i in kept]
         equations = [rows[i] for i in kept]
-        scale = build.largest([complete([guess[j] for j in others])[unknowns[j]] for j in eliminated], dtype)
         spread = build.number(1, dtype)
         for _, coefficients in eliminated.values():
             spread = build.larger(spread, build.total([abs(b) for b in coefficients.values()], dtype))
-        iteration = _Iteration(build, equations, reduced, complete, scale, spread, resolution, newton, len(rows))
+        iteration = _Iteration(build, equations, reduced, complete, spread, resolution, newton, len(rows))
         x, going, late, iterations = iteration.run([guess[j] for j in others])
         residual = build.largest(build.rebuild(equations, complete(x)), dtype)
         status = build("select", going, build.number(Status.NOT_CONVERGED, dtype), zero)
         singular = singular | late
-    values = list(complete(x).values())
-    finite = build("isfinite", build.total([residual, *values], dtype))  # one that is not spoils the sum
-    status = build("select", finite, status, build.number(Status.NON_FINITE, dtype))
+        finite = build("isfinite", build.total([residual, *x], dtype))  # one that is not spoils the sum
+        status = build("select", finite, status, build.number(Status.NON_FINITE, dtype))
     status = build("select", singular, build.number(Status.SINGULAR, dtype), status)
-    return values, status, residual, iterations
+    return list(complete(x).values()), status, residual, iterations
 
 
 def _affine(build: Build, constant: Node, coefficients: Row, x: dict[int, Node]) -> Node:
@@ -112,7 +112,6 @@ class _Iteration:
         equations: list[Node],
         jacobian: list[Row],
         complete: Any,
-        scale: Node,
         spread: Node,
         resolution: Node,
         newton: Newton,
@@ -123,19 +122,16 @@ class _Iteration:
         eps = float(np.finfo(self.dtype).eps)
         tolerance = 0.1 * eps**0.5 if newton.tolerance is None else newton.tolerance
         self.tolerance, self.spread = tolerance, spread
-        self.limit = build.larger(16 * eps * resolution, tolerance * scale)
+        self.floor = 16 * eps * _simplified(resolution)
 
     def run(self, guess: list[Node]) -> tuple[list[Node], Node, Node, Node]:
         """The unknowns; whether the iteration was still going when it ended, and singular; how often it went."""
         build, size = self.build, len(guess)
         false, zero = build.number(False, "bool"), build.number(0, self.dtype)
-        loop = Loop(build, [*guess, *([zero] * size), build.number(True, "bool"), false, zero])
+        begin = [*guess, *([zero] * size), build.number(True, "bool"), false, zero]
+        loop = Loop(build, begin, build.alive, most=self.newton.max_iterations)
         x, step, (going, _, done) = loop.parameters[:size], loop.parameters[size:-3], loop.parameters[-3:]
-        values = build.rebuild(self.equations, self.complete(x))
-        entries = build.rebuild([d for row in self.jacobian for d in row.values()], self.complete(x))
-        numbers = iter(entries)
-        rows = [dict.fromkeys(row) for row in self.jacobian]
-        matrix: list[Row] = [{j: next(numbers) for j in row} for row in rows]
+        values, matrix = self.linearized(x)
         pivots, singular = eliminate(build, matrix, [-value for value in values], self.size, list(range(size)))
         solved = substitute(build, pivots)
         update = [solved[j][0] for j in range(size)]
@@ -143,12 +139,83 @@ class _Iteration:
         outside = false if all(_is_total(value, loop) for value in values) else ~_all_finite(build, values)
         step = [build("select", outside, 0.5 * old, new) for old, new in zip(step, update, strict=True)]
         x1 = [build("select", outside, a - d, a + d) for a, d in zip(x, step, strict=True)]
-        moved = self.spread * build.largest(step, self.dtype)  # no eliminated unknown moves farther than this
-        enough = build.larger(self.limit, self.tolerance * build.largest(x1, self.dtype))
-        onwards = build("greater", moved, build("select", outside, zero, enough))
-        again = going & build("less", done, build.number(self.newton.max_iterations, self.dtype))
-        results = loop.close(build, again, [*x1, *step, onwards, singular & ~outside, done + 1.0])
+        moved = build.largest(step, self.dtype)
+        # No eliminated unknown moves farther than spread times this.
+        above = build("greater", self.spread * moved, self.floor)
+        onwards = above & build("greater", moved, self.tolerance * build.largest(x1, self.dtype))
+        onwards = build("select", outside, build("greater", moved, zero), onwards)
+        results = loop.close(build, going, [*x1, *step, onwards, singular & ~outside, done + 1.0])
         return results[:size], results[-3], results[-2], results[-1]
+
+    def linearized(self, x: list[Node]) -> tuple[list[Node], list[Row]]:
+        """Values and derivatives at x.  A polynomial in one unknown is evaluated as such, its coefficients once."""
+        build, at = self.build, self.complete(x)
+        values = build.rebuild(self.equations, at)
+        if len(x) == 1 and (coefficients := polynomial(values[0], x[0])) is not None:
+            slopes = [i * c for i, c in enumerate(coefficients)][1:]
+            return [horner(build, coefficients, x[0])], [{0: horner(build, slopes, x[0])}]
+        numbers = iter(build.rebuild([d for row in self.jacobian for d in row.values()], at))
+        return values, [{j: next(numbers) for j in row} for row in self.jacobian]
+
+
+HIGHEST_POWER = 4
+
+
+def polynomial(node: Node, x: Node) -> list[Node] | None:
+    """Coefficients of an expression in powers of x, which alone carries a loop; None if it is nothing so simple."""
+    loop = x.value[0]
+
+    @cache
+    def powers(node: Node) -> list[Node] | None:
+        if node is x:
+            return [node.build.number(0, x.dtype), node.build.number(1, x.dtype)]
+        if loop not in node.loops:
+            return [node]
+        parts = [powers(argument) for argument in node.args] if node.name in _POLYNOMIAL else [None]
+        if any(part is None for part in parts):
+            return None
+        result = _POLYNOMIAL[node.name](node.build, *parts)
+        return result if len(result) <= HIGHEST_POWER + 1 else None
+
+    coefficients = powers(node)
+    return coefficients if coefficients is not None and len(coefficients) > 1 else None
+
+
+def horner(build: Build, coefficients: list[Node], x: Node) -> Node:
+    """A polynomial, highest power first."""
+    value = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        value = value * x + coefficient
+    return value
+
+
+def _sum(build: Build, a: list[Node], b: list[Node]) -> list[Node]:
+    zero = build.number(0, a[0].dtype)
+    return [x + y for x, y in zip_longest(a, b, fillvalue=zero)]
+
+
+def _product(build: Build, a: list[Node], b: list[Node]) -> list[Node]:
+    result = [build.number(0, a[0].dtype)] * (len(a) + len(b) - 1)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            result[i + j] = result[i + j] + x * y
+    return result
+
+
+_POLYNOMIAL = {
+    "add": _sum,
+    "subtract": lambda build, a, b: _sum(build, a, [-x for x in b]),
+    "negative": lambda build, a: [-x for x in a],
+    "multiply": _product,
+}
+
+
+def _simplified(node: Node) -> Node:
+    """A maximum without care for NaN, which would cost more than the numbers; the residual tells of NaN."""
+    if node.name not in ("maximum", "multiply", "divide"):
+        return node
+    x = [_simplified(argument) for argument in node.args]
+    return node.build.larger(*x) if node.name == "maximum" else node.build(node.name, *x)
 
 
 def _all_finite(build: Build, values: list[Node]) -> Node:

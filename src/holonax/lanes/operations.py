@@ -65,19 +65,17 @@ def _erf(x: Any) -> Any:
 OPERATIONS: dict[str, Operation] = {
     # arithmetic
     "add": Operation(np.add, lambda build, node: (build.number(1, node.dtype),) * 2),
-    "subtract": Operation(
-        np.subtract, lambda build, node: (build.number(1, node.dtype), build.number(-1, node.dtype))
-    ),
+    "subtract": Operation(np.subtract, lambda build, node: (build.number(1, node.dtype), build.number(-1, node.dtype))),
     "multiply": Operation(np.multiply, lambda build, node: node.args[::-1]),
-    "divide": Operation(
-        np.divide, lambda build, node: (1.0 / node.args[1], -(node / node.args[1])), total=False
-    ),
+    "divide": Operation(np.divide, lambda build, node: (1.0 / node.args[1], -(node / node.args[1])), total=False),
     "fma": Operation(lambda x, y, z: x * y + z),  # one rounding in kernels
     "negative": Operation(np.negative, lambda build, node: (build.number(-1, node.dtype),)),
     "absolute": Operation(
         np.abs,
         _derivative(
-            lambda build, x, y: build("select", build("less", x, 0 * x), build.number(-1, y.dtype), build.number(1, y.dtype))
+            lambda build, x, y: build(
+                "select", build("less", x, 0 * x), build.number(-1, y.dtype), build.number(1, y.dtype)
+            )
         ),
     ),
     "maximum": Operation(np.maximum, _choose("greater_equal")),

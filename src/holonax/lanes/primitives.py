@@ -181,7 +181,12 @@ def _accumulate(build: Build, equation: Any, x: np.ndarray, name: str) -> np.nda
     return np.moveaxis(rows, 0, equation.params["axis"])
 
 
-for _primitive, _operation in (("cumsum", "add"), ("cumprod", "multiply"), ("cummax", "maximum"), ("cummin", "minimum")):
+for _primitive, _operation in (
+    ("cumsum", "add"),
+    ("cumprod", "multiply"),
+    ("cummax", "maximum"),
+    ("cummin", "minimum"),
+):
     primitive(_primitive)(partial(_accumulate, name=_operation))
 
 
@@ -260,6 +265,11 @@ def _stack(build: Build, equation: Any, *inputs: np.ndarray) -> np.ndarray:
     return np.stack(inputs, equation.params.get("axis", equation.params.get("dimension", 0)))
 
 
+@primitive("unstack")
+def _unstack(build: Build, equation: Any, x: np.ndarray) -> list:
+    return list(np.moveaxis(x, equation.params.get("axis", 0), 0))
+
+
 @primitive("split")
 def _split(build: Build, equation: Any, x: np.ndarray) -> list:
     return np.split(x, np.cumsum(equation.params["sizes"])[:-1], equation.params["axis"])
@@ -277,8 +287,7 @@ def _pad(build: Build, equation: Any, x: np.ndarray, value: np.ndarray) -> np.nd
     result = array_of([value.item()] * prod(shape), shape)
     for place in np.ndindex(x.shape):
         there = tuple(
-            low + i * (inner + 1)
-            for i, (low, _, inner) in zip(place, equation.params["padding_config"], strict=True)
+            low + i * (inner + 1) for i, (low, _, inner) in zip(place, equation.params["padding_config"], strict=True)
         )
         if all(0 <= i < size for i, size in zip(there, shape, strict=True)):
             result[there] = x[place]

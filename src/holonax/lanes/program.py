@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import jax
@@ -40,6 +41,16 @@ class Program:
         """The values at the beginning of a step."""
         return self.loop.parameters[:-1]
 
+    @cached_property
+    def users(self) -> dict[Node, set[object]]:
+        """Which nodes use a node; a loop counts as a user of what it begins with and of what it computes."""
+        return self.schedule.users()
+
+    @property
+    def changing(self) -> list[int]:
+        """Which of them a step needs or is asked for; the others, such as a guess that nobody uses, stay."""
+        return [i for i in sorted(self.schedule.needed[self.loop]) if i < len(self.carried)]
+
     @property
     def results(self) -> list[Node]:
         """And at its end."""
@@ -63,7 +74,7 @@ def program(system: System, method: Method, n: int, dtype: str, expansions: Expa
     h, *words = fixed
     leaves = jax.tree.leaves(track)
     begin = [build.fresh("input", leaf.dtype.name) for leaf in leaves for _ in range(int(np.prod(leaf.shape)))]
-    loop = Loop(build, [*begin, build.fresh("input", "int32")])
+    loop = Loop(build, [*begin, build.fresh("input", "int32")], build.alive)
     entries, places = iter(loop.parameters), []
     for leaf in leaves:
         places.append(array_of([next(entries) for _ in range(int(np.prod(leaf.shape)))], leaf.shape))
@@ -74,8 +85,11 @@ def program(system: System, method: Method, n: int, dtype: str, expansions: Expa
     results = look(run_closed(build, traced, [*places, array_of([number], ()), array_of([h], ()), *pairs]))
     loop.close(build, build.number(True, "bool"), [*(x for array in results for x in array.flat), number])
     if build.count > most:
-        raise Untranslatable(f"a program of {build.count} operations")
-    return Program(n, dtype, loop, Schedule(build, loop, expansions), number, tuple(words[:2]), tuple(words[2:]), h)
+        raise Untranslatable(f"a program of {build.count} operations (its limit is {most})")
+    entries = len(loop.parameters) - 1
+    wanted = [*range(2 * n), *range(entries - len(Fate._fields), entries)]
+    schedule = Schedule(build, loop, wanted, expansions)
+    return Program(n, dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h)
 
 
 def _FIXED(dtype: str) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ it; what nobody needs is not computed at all, down to single values carried by a
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import final
@@ -18,43 +19,49 @@ Expansions = Mapping[str, Callable[[Build, Node], Node]]
 @final
 @dataclass
 class Block:
-    """A loop in its place: `test` computes whether a lane goes on, `body` what it does then."""
+    """A loop in its place: `test` computes whether a lane goes on, `body` what it does then.
+
+    Of the loop's values `carried` change, `fixed` do not.
+    """
 
     loop: Loop
-    carried: list[int] = field(default_factory=list)
+    carried: list[int]
+    fixed: list[int]
     test: list[Node | Block] = field(default_factory=list)
     body: list[Node | Block] = field(default_factory=list)
 
 
 @final
 class Schedule:
-    """The program of the outputs of one `outermost` loop: `before` it, and `body` in it.
+    """The program of one `outermost` loop, of which the values `wanted` are: `before` it, and `body` in it.
 
     `expansions` are functions that the target leaves to us; `final` gives the node that stands for another one after
     expansion.
     """
 
-    def __init__(self, build: Build, outermost: Loop, expansions: Expansions) -> None:
+    def __init__(self, build: Build, outermost: Loop, wanted: list[int], expansions: Expansions) -> None:
         self.build, self.expansions = build, expansions
         self.stands_for: dict[Node, Node] = {}
         self.needed: dict[Loop, set[int]] = {}
         self.outermost = outermost
-        self._find_needed([*outermost.body, build.alive])
+        self.needed[outermost] = set(wanted)
+        outputs = [*(outermost.body[i] for i in wanted), build.alive]
+        self._share_constants(self._find_needed(outputs))
+        self.needed = {outermost: set(wanted)}
+        self._find_needed(outputs)
         self.before: list[Node | Block] = []
         self.body: list[Node | Block] = []
         self._places: list[tuple[Loop | None, list[Node | Block]]] = [(None, self.before), (outermost, self.body)]
         self._done: set[Node] = set()
         self._done_loops: set[Loop] = set()
-        for output in [*outermost.body, build.alive]:
+        for output in [*(outermost.body[i] for i in sorted(self.needed[outermost])), build.alive]:
             self._place(output)
 
     def final(self, node: Node) -> Node:
         """What is computed for a node."""
-        if node.name in self.expansions:
-            if node not in self.stands_for:
-                self.stands_for[node] = self.expansions[node.name](self.build, self.final(node.args[0]))
-            return self.stands_for[node]
-        return node
+        if node.name in self.expansions and node not in self.stands_for:
+            self.stands_for[node] = self.expansions[node.name](self.build, self.final(node.args[0]))
+        return self.stands_for.get(node, node)
 
     def size(self) -> int:
         """Number of operations."""
@@ -64,7 +71,42 @@ class Schedule:
 
         return count(self.before) + count(self.body)
 
-    def _find_needed(self, outputs: list[Node]) -> None:
+    def users(self) -> dict[Node, set[object]]:
+        """Which nodes use a node; a loop counts as a user of what it begins with and of what it computes."""
+        users: dict[Node, set[object]] = defaultdict(set)
+
+        def visit(items: list[Node | Block]) -> None:
+            for item in items:
+                if isinstance(item, Node):
+                    for argument in item.args:
+                        users[self.final(argument)].add(item)
+                else:
+                    visit([*item.test, *item.body])
+
+        visit([*self.before, *self.body])
+        for loop, needed in self.needed.items():
+            outputs = [loop.going, loop.alive, *(x for i in needed for x in (loop.begin[i], loop.body[i]))]
+            for node in outputs:
+                users[self.final(node)].add(loop)
+        return users
+
+    def _share_constants(self, nodes: set[Node]) -> None:
+        """c (a b), c (a' b), ... with one c b for all of them."""
+        products = {
+            node: node.args
+            for node in nodes
+            if node.name == "multiply" and node.args[0].is_constant and node.args[1].name == "multiply"
+        }
+        uses = Counter(argument for node in nodes for argument in map(self.final, node.args))
+        count = Counter((c, factor) for c, product in products.values() for factor in set(product.args))
+        for node, (c, product) in products.items():
+            factor = max(product.args, key=lambda x: (count[c, x], x.index))
+            if count[c, factor] > 1 and uses[product] == 1:
+                other = product.args[product.args[0] is factor]
+                scaled = self.build.shared("multiply", node.dtype, (c, factor))
+                self.stands_for[node] = self.build.shared("multiply", node.dtype, (scaled, other))
+
+    def _find_needed(self, outputs: list[Node]) -> set[Node]:
         seen: set[Node] = set()
         stack = list(outputs)
         while stack:
@@ -75,14 +117,13 @@ class Schedule:
             stack += node.args
             if node.name in ("parameter", "result"):
                 loop, i = node.value
-                if loop is self.outermost:
-                    continue
                 if loop not in self.needed:
                     self.needed[loop] = set()
                     stack += [loop.going, loop.alive]
                 if i not in self.needed[loop]:
                     self.needed[loop].add(i)
-                    stack += [loop.begin[i], loop.body[i]]
+                    stack += [loop.body[i]] if loop is self.outermost else [loop.begin[i], loop.body[i]]
+        return seen
 
     def _place(self, node: Node) -> None:
         stack = [self.final(node)]
@@ -108,9 +149,11 @@ class Schedule:
         if loop in self._done_loops:
             return
         self._done_loops.add(loop)
-        block = Block(loop, sorted(self.needed[loop]))
-        for i in block.carried:
+        needed = sorted(self.needed[loop])
+        for i in needed:
             self._place(loop.begin[i])
+        fixed = [i for i in needed if loop.body[i] is loop.parameters[i]]
+        block = Block(loop, [i for i in needed if i not in fixed], fixed)
         self._place(loop.alive)
         for items, outputs in ((block.test, [loop.going]), (block.body, [loop.body[i] for i in block.carried])):
             self._places.append((loop, items))

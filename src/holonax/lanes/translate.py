@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
+import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
@@ -79,13 +80,16 @@ def run(build: Build, jaxpr: Jaxpr, constants: list, arguments: list) -> list:
         inputs = [read(x) for x in equation.invars]
         handler = PRIMITIVES.get(name)
         unknown = next((x for x in inputs if isinstance(x, Unknown)), None)
-        if unknown is not None and name not in LENIENT:
+        inner = _called(equation) if handler is None else None
+        if unknown is not None and inner is None and name not in LENIENT:
             outputs: Any = [unknown] * len(equation.outvars)
+        elif inner is not None:
+            outputs = _evaluate(build, inner, inputs)
         elif handler is None:
             outputs = [Unknown(f"the primitive {name!r}")] * len(equation.outvars)
         else:
             outputs = handler(build, equation, *inputs)
-            outputs = outputs if equation.primitive.multiple_results else [outputs]
+            outputs = outputs if isinstance(outputs, list) else [outputs]
         values.update(zip(equation.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
 
@@ -105,14 +109,23 @@ def look(arrays: list) -> list:
 
 # Calls and control flow.
 
-LENIENT = {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_linear_solve"}
+LENIENT = {"call_hi_primitive", "custom_jvp_call", "custom_vjp_call", "custom_linear_solve"}
 """What passes unknown values on to those who may not need them."""
 
 
-@primitive("jit", "pjit", "closed_call", "remat", "checkpoint")
-def _call(build: Build, equation: Any, *inputs: Any) -> list:
-    inner = equation.params["jaxpr"]
-    return run_closed(build, inner, list(inputs)) if hasattr(inner, "consts") else run(build, inner, [], list(inputs))
+def _called(equation: Any) -> Any:
+    """The program that an equation merely calls, whatever it is called by: the only one it has, of the same type."""
+    programs = [x for x in equation.params.values() if isinstance(x, (Jaxpr, ClosedJaxpr))]
+    if len(programs) != 1:
+        return None
+    jaxpr = programs[0].jaxpr if isinstance(programs[0], ClosedJaxpr) else programs[0]
+    types = [[x.aval.strip_weak_type() for x in side] for side in (equation.invars, equation.outvars)]
+    own = [[x.aval.strip_weak_type() for x in side] for side in (jaxpr.invars, jaxpr.outvars)]
+    return programs[0] if types == own and not jaxpr.constvars else None
+
+
+def _evaluate(build: Build, inner: Any, inputs: list) -> list:
+    return run_closed(build, inner, inputs) if isinstance(inner, ClosedJaxpr) else run(build, inner, [], inputs)
 
 
 @primitive("custom_jvp_call", "custom_vjp_call")
@@ -120,20 +133,56 @@ def _custom(build: Build, equation: Any, *inputs: Any) -> list:
     return run_closed(build, equation.params["call_jaxpr"], list(inputs))
 
 
+@primitive("call_hi_primitive")
+def _expanded(build: Build, equation: Any, *inputs: Any) -> list:
+    """What newer versions of JAX write for functions such as `custom_root`: it knows what it stands for."""
+    function = equation.params["_prim"]
+
+    def expanded(*flat: Any) -> list:
+        return jax.tree.leaves(function.expand(*jax.tree.unflatten(function.in_tree, flat)))
+
+    types = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in equation.invars]
+    return run_closed(build, jax.make_jaxpr(expanded)(*types), list(inputs))
+
+
 @primitive("cond")
 def _cond(build: Build, equation: Any, index: np.ndarray, *inputs: Any) -> list:
     which, branches = index.item(), equation.params["branches"]
     if which.is_constant:
         return run_closed(build, branches[int(np.clip(which.value, 0, len(branches) - 1))], list(inputs))
-    results = [look(run_closed(build, branch, list(inputs))) for branch in branches]
+    shapes = [x.aval.shape for x in equation.outvars]
+    results = [_flat(look(run_closed(build, branch, list(inputs)))) for branch in branches]
+    if len(branches) == 2 and not any(x.depends_on_unknowns for x in (which, *results[0], *results[1])):
+        condition = build("convert", which, dtype="bool")
+        return _unflatten(_rarely(build, condition, branches[1], look(list(inputs)), results[0]), shapes)
     chosen = results[-1]
     for i in range(len(branches) - 2, -1, -1):
-        here = build("less_equal", which, build.number(i, which.dtype)) if which.dtype != "bool" else ~which
-        chosen = [
-            array_of([build("select", here, a, b) for a, b in zip(x.flat, y.flat, strict=True)], x.shape)
-            for x, y in zip(results[i], chosen, strict=True)
-        ]
-    return chosen
+        here = build("less_equal", which, build.number(i, which.dtype))
+        chosen = [build("select", here, x, y) for x, y in zip(results[i], chosen, strict=True)]
+    return _unflatten(chosen, shapes)
+
+
+def _rarely(build: Build, condition: Node, branch: ClosedJaxpr, inputs: list, otherwise: list[Node]) -> list[Node]:
+    """`otherwise`, and the branch only if some lane meets the condition: a loop that ends after one round.
+
+    The branch's inputs are carried, unchanged, so that what it computes of them is computed in the loop.
+    """
+    true, carried = build.number(True, "bool"), _flat(inputs)
+    loop = Loop(build, [*otherwise, condition, *carried], alive=true)
+    inside = loop.parameters[len(otherwise) + 1 :]
+    then = _flat(look(run_closed(build, branch, _unflatten(inside, [x.shape for x in inputs]))))
+    return loop.close(build, loop.parameters[len(otherwise)], [*then, ~true, *inside])[: len(otherwise)]
+
+
+def _flat(arrays: list[np.ndarray]) -> list[Node]:
+    return [x for array in arrays for x in array.flat]
+
+
+def _unflatten(nodes: list[Node], shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    """Nodes as arrays of these shapes."""
+    places = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    pieces = np.split(array_of(nodes, (len(nodes),)), places)
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 @primitive("scan")
@@ -181,12 +230,7 @@ def _while(build: Build, equation: Any, *inputs: Any) -> list:
 
 def _lane_wise(build: Build, condition: Callable, body: Callable, carry: list) -> list:
     """A loop whose number of iterations differs from lane to lane."""
-    shapes, sizes = [x.shape for x in carry], np.cumsum([x.size for x in carry])[:-1]
-
-    def unflatten(nodes: list[Node]) -> list:
-        pieces = np.split(array_of(nodes, (len(nodes),)), sizes)
-        return [x.reshape(shape) for x, shape in zip(pieces, shapes, strict=True)]
-
-    loop = Loop(build, [x for array in carry for x in array.flat])
-    values = unflatten(loop.parameters)
-    return unflatten(loop.close(build, condition(values), [x for array in body(values) for x in array.flat]))
+    shapes = [x.shape for x in carry]
+    loop = Loop(build, _flat(carry), build.alive)
+    values = _unflatten(loop.parameters, shapes)
+    return _unflatten(loop.close(build, condition(values), _flat(body(values))), shapes)

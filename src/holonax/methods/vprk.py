@@ -64,7 +64,7 @@ def solve_stages(
         return jax.vmap(system.momentum)(Q, V) - p - transfer @ impulse, g(Q[1:]) / h
 
     guess = (jnp.tile(state.guess, (s, 1)), jnp.tile(0 * system.g(q), (s - 1, 1)))
-    (V, lam), solved = newton(residual, guess, resolution=jnp.max(jnp.abs(q / h)))
+    (V, lam), solved = newton(residual, guess, resolution=jnp.max(jnp.abs(q)) / jnp.abs(h))
     Q, impulse = impulses(V, lam)
     return Stages(Q[-1], p + impulse.sum(axis=0), V, lam, solved)
 

@@ -1,0 +1,165 @@
+"""All engines: the same noise, the same paths, the same statuses, and one compilation per program."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import holonax as hx
+from holonax import engines
+from holonax.engines import base, plain
+from holonax.lanes import program as programs
+from support import entry
+
+AVAILABLE = [name for name, engine in engines.ENGINES.items() if engine.missing() is None]
+METHODS = list(hx.Method.examples())
+SOME = [("pendulum", method) for method in METHODS if "stages" not in str(method)]
+SOME += [(name, method) for name in hx.systems.names() for method in (hx.EulerA(), hx.Kicked()) if name != "pendulum"]
+ALL = [(name, method) for name in hx.systems.names() for method in METHODS]
+
+
+def run(name, method, engine, **arguments):
+    e = entry(name)
+    defaults = {"t1": 100 * 2.0**-8, "h": 2.0**-8, "paths": 5, "seed": 3, "save_every": 50, "progress": False}
+    return hx.simulate(e.system, method, e.start, engine=engine, **(defaults | arguments))
+
+
+def plain_end(name, method, path):
+    e = entry(name)
+    noise = hx.increments(e.system, h=2.0**-8, steps=100, seed=3, path=path)
+    return jax.jit(lambda noise: hx.integrate(e.system, method, e.start, noise))(noise)
+
+
+def check_agreement(name, method, engine):
+    e, result = entry(name), run(name, method, engine)
+    assert isinstance(engines.runner(engine, e.system, method, e.n, "float64"), base.LaneRunner)
+    path = plain_end(name, method, 4)
+    np.testing.assert_allclose(result.q[4], path.q[::50], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.p[4], path.p[::50], rtol=0, atol=1e-9)
+    assert not result.status.any()
+
+
+@pytest.mark.parametrize(("name", "method"), SOME, ids=str)
+def test_the_llvm_engine_agrees_with_the_plain_step(name, method):
+    check_agreement(name, method, "llvm")
+
+
+@pytest.mark.parametrize(("name", "method"), [("pendulum", hx.Kicked()), ("ellipsoid", hx.EulerA())], ids=str)
+@pytest.mark.parametrize("engine", [name for name in AVAILABLE if name != "llvm"])
+def test_the_other_engines_agree_with_the_plain_step(name, method, engine):
+    check_agreement(name, method, engine)
+
+
+@pytest.mark.study
+@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize(("name", "method"), ALL, ids=str)
+@pytest.mark.filterwarnings("ignore:the .* engine cannot translate a program of")
+def test_all_engines_agree_on_everything(name, method, engine):
+    result, path = run(name, method, engine), plain_end(name, method, 4)
+    np.testing.assert_allclose(result.q[4], path.q[::50], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.p[4], path.p[::50], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_one_step_agrees_to_round_off(engine):
+    result = run("pendulum", hx.EulerA(), engine, t1=2.0**-8, save_every=1)
+    path = plain_end("pendulum", hx.EulerA(), 4)
+    np.testing.assert_allclose(result.q[4, 1], path.q[1], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.p[4, 1], path.p[1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_single_precision(engine):
+    single, double = (run("pendulum", hx.Rattle(), engine, dtype=dtype) for dtype in ("float32", "float64"))
+    assert single.q.dtype == np.float32
+    np.testing.assert_allclose(single.q, double.q, atol=1e-4)
+    assert abs((single.q.astype(float) ** 2).sum(-1) - 1).max() < 1e-6
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_a_path_that_fails_leaves_its_neighbours_alone(engine):
+    """Every seventh path moves too fast for the step: it is reported, frozen, and the others do not notice."""
+    system = hx.System(lambda q, v: 0.5 * v @ v, constraint=lambda q: q @ q - 1.0, noise=lambda q: 0.1 * q, n=2)
+    speed = np.where(np.arange(40) % 7 == 3, 30.0, 1.0)
+    start = hx.start(system, q=np.tile([1.0, 0.0], (40, 1)), v=np.stack([0 * speed, speed], axis=1))
+    arguments = {"t1": 1.0, "h": 0.0625, "seed": 1, "on_failure": "mark", "progress": False}
+    result = hx.simulate(system, hx.EulerA(), start, engine=engine, **arguments)
+    failed = np.flatnonzero(result.status)
+    np.testing.assert_array_equal(failed, np.flatnonzero(speed > 1))
+    assert set(result.failed_step[failed]) == {0}
+    np.testing.assert_array_equal(result.q[failed], np.broadcast_to([1.0, 0.0], (len(failed), 17, 2)))
+    runner = plain.prepare(system, hx.EulerA(), 2, "float64")
+    index = np.arange(32)
+    carried = runner.begin(hx.State(*(np.asarray(x)[index] for x in (start.q, start.p, start.guess))))
+    carried, q, _ = runner.advance(carried, index.astype(np.uint64), 1, 0.0625, 0, 16, 1)
+    fate = runner.fate(carried)
+    np.testing.assert_array_equal(fate.status, result.status[:32])
+    np.testing.assert_array_equal(fate.failed_step, result.failed_step[:32])
+    np.testing.assert_allclose(result.q[:32, 1:], np.swapaxes(np.asarray(q)[:16], 0, 1), atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_singular_and_non_finite_paths(engine):
+    """A mass that vanishes where a path arrives; a potential that ends where another does."""
+    arguments = {"on_failure": "mark", "progress": False, "engine": engine}
+    light = hx.System(lambda q, v: 0.5 * q[0] * v @ v, n=1)
+    state = hx.State(jnp.array([[0.5], [2.0]]), jnp.array([[-0.5], [1.0]]), jnp.array([[-1.0], [0.5]]))
+    singular = hx.simulate(light, hx.EulerPrinted(), state, t1=1.0, h=0.5, **arguments)
+    assert singular.status[0] != 0
+    assert singular.status[1] == 0
+    well = hx.System(lambda q, v: 0.5 * v @ v + jnp.log(q[0]), n=1)
+    state = hx.State(jnp.array([[0.1], [5.0]]), jnp.array([[-1.0], [0.0]]))
+    falls = hx.simulate(well, hx.EulerPrinted(), state, t1=2.0, h=0.05, **arguments)
+    assert falls.status[1] == 0
+    assert np.isfinite(falls.q).all()
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_observables_see_the_same_on_every_engine(engine):
+    e = entry("pendulum")
+    observed = run(
+        "pendulum", hx.EulerA(), engine, paths=70, save_every=None, observe={"q": hx.Mean(lambda q, p: q, every=25)}
+    ).observed["q"]
+    every = hx.simulate(e.system, hx.EulerA(), e.start, t1=100 * 2.0**-8, h=2.0**-8, paths=70, seed=3, progress=False)
+    np.testing.assert_allclose(observed.mean, every.q[:, ::25].mean(axis=0), atol=1e-12)
+    assert observed.count.tolist() == [70] * 5
+
+
+@pytest.mark.parametrize("engine", AVAILABLE)
+def test_one_compilation_per_system_method_type_and_engine(engine, monkeypatch):
+    made = []
+    original = programs.Schedule
+
+    def counted(*arguments):
+        made.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(programs, "Schedule", counted)
+    system = hx.System(lambda q, v: 0.5 * v @ v - q[1], constraint=lambda q: q @ q - 1.0, noise=lambda q: q[0], n=2)
+    start = hx.start(system, q=[1.0, 0.0])
+    first = {"t1": 0.5, "h": 0.125, "paths": 3, "engine": engine, "progress": False}
+    for changed in ({}, {"paths": 50}, {"seed": 9}, {"t1": 2.0}, {"h": 0.0625}, {"save_every": 2}, {"t0": -1.0}):
+        hx.simulate(system, hx.EulerA(), start, **(first | changed))
+    assert len(made) == 1
+    if engine == "xla":
+        assert engines.runner(engine, system, hx.EulerA(), 2, "float64").compiled._cache_size() == 1
+    hx.simulate(system, hx.EulerA(), start, **(first | {"dtype": "float32"}))
+    hx.simulate(system, hx.EulerB(), start, **first)
+    assert len(made) == 3
+
+
+def test_the_choice_of_an_engine(monkeypatch):
+    assert engines.automatic() == ("cuda" if "cuda" in AVAILABLE else "llvm")
+    monkeypatch.setattr(engines.llvm, "missing", lambda: "llvmlite is not installed (pip install llvmlite)")
+    if "cuda" not in AVAILABLE:
+        assert engines.automatic() == "xla"
+    e = entry("torus")
+    with pytest.raises(hx.InputError, match=r"engine = 'llvm': llvmlite is not installed.*engine='auto' chooses"):
+        hx.simulate(e.system, hx.EulerB(), e.start, t1=0.5, h=0.25, engine="llvm")
+
+
+def test_memory_does_not_grow_with_steps_and_paths():
+    """Nothing but the end states is kept: a million numbers, not a thousand million."""
+    runner = engines.runner("llvm", entry("pendulum").system, hx.EulerA(), 3, "float64")
+    assert runner.rows(np, runner.chunk, 0, 1000, 1000).nbytes == runner.chunk * 6 * 8
+    assert runner.rows(np, runner.chunk, 0, 64, 1).nbytes <= 2**24

@@ -1,0 +1,243 @@
+"""The lane compiler: what folds away, what is shared, what it can translate, and what it says when it cannot."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import holonax as hx
+from holonax import engines
+from holonax.lanes.elimination import eliminate, substitute
+from holonax.lanes.functions import FUNCTIONS
+from holonax.lanes.graph import Build
+from holonax.lanes.newton import derivative
+from holonax.lanes.operations import OPERATIONS, evaluate
+from holonax.lanes.program import program
+from holonax.lanes.schedule import Block
+from holonax.lanes.translate import array_of, look, run_closed
+from support import entry
+
+
+def values(nodes, known):
+    """Numbers for nodes, given those of the inputs."""
+    known = dict(known)
+
+    def value(node):
+        if node not in known:
+            known[node] = node.value if node.is_constant else evaluate(node.name, node.dtype, *map(value, node.args))
+        return known[node]
+
+    return [value(node) for node in nodes]
+
+
+def translated(function, *arguments):
+    """`function` through lanes, evaluated in NumPy."""
+    build = Build()
+    traced = jax.make_jaxpr(function)(*arguments)
+    arrays = [np.asarray(x) for x in arguments]
+    inputs = [array_of([build.fresh("input", x.dtype.name) for _ in range(x.size)], x.shape) for x in arrays]
+    known = {node: x for nodes, array in zip(inputs, arrays, strict=True) for node, x in zip(nodes.flat, array.flat)}
+    outputs = look(run_closed(build, traced, inputs))
+    return [np.array(values(x.flat, known)).reshape(x.shape) for x in outputs]
+
+
+X = np.array([0.3, -1.2, 2.5, 0.7])
+M = np.arange(12.0).reshape(3, 4) / 7 - 0.5
+I = np.array([3, 1, 2])
+
+FUNCTIONS_OF_ARRAYS = {
+    "arithmetic": lambda x: (x + 1) * x - x / 3.0 + 2.0 / (x * x + 1) - (-x),
+    "powers": lambda x: x**3 + x**-2 + (x * x) ** 0.5 + jnp.power(jnp.abs(x), 1.7),
+    "functions": lambda x: jnp.exp(x) + jnp.sin(x) * jnp.cos(x) + jnp.tanh(x) + jnp.arctan2(x, 2.0) + jnp.log1p(x * x),
+    "more functions": lambda x: jnp.sinh(x) + jnp.cosh(x) + jnp.expm1(x) + jnp.cbrt(x) + jax.scipy.special.erf(x),
+    "inverse functions": lambda x: jnp.arcsin(x / 3) + jnp.arccos(x / 3) + jnp.arctan(x) + jnp.tan(x),
+    "rounding": lambda x: jnp.floor(x) + jnp.ceil(x) + jnp.round(x) + jnp.sign(x) + jnp.clip(x, -1.0, 1.0),
+    "logistic": lambda x: jax.nn.sigmoid(x) + jax.nn.softplus(x) + jax.nn.relu(x) + lax.rsqrt(x * x + 1),
+    "choice": lambda x: jnp.where(x > 0, x, jnp.where(x < -1, 0.0, x * x)) + jnp.maximum(x, 0.1) + jnp.minimum(x, 0.2),
+    "logic": lambda x: jnp.where((x > 0) & ~(x > 1) | (x == 2.5), 1.0, 0.0) + jnp.isfinite(x),
+    "reductions": lambda x: x.sum() + x.max() - x.min() + x.prod() + jnp.argmax(x) + jnp.any(x > 2) + jnp.all(x > -9),
+    "scans": lambda x: jnp.cumsum(x) + jnp.cumprod(x) + lax.cummax(x) + jnp.cumsum(x[::-1])[::-1],
+    "products": lambda x: M @ x + x @ M.T + jnp.outer(x, x)[:3, 0] + jnp.dot(M, M.T) @ x[:3],
+    "shapes": lambda x: jnp.stack([x, 2 * x]).T.reshape(2, 4)[:, ::-1].ravel()[1:7:2] + jnp.tile(x, 2)[:3],
+    "padding": lambda x: jnp.pad(x, (1, 2)) + jnp.concatenate([x, x[:3]]) + jnp.roll(jnp.pad(x, (0, 3)), 2),
+    "differences": lambda x: jnp.diff(x, prepend=0.0) + jnp.repeat(x[:2], 2),
+    "indexing": lambda x: x[I] + x[jnp.array([0, 3, 1])] + jnp.zeros(3).at[jnp.array([0, 2, 0])].add(x[:3]),
+    "updates": lambda x: x.at[1:3].set(7.0).at[0].multiply(2.0) + lax.dynamic_update_slice(x, x[:2], (2,)),
+    "matrices": lambda x: jnp.linalg.solve(jnp.diag(x + 3) + 0.1 * jnp.outer(x, x), x) + jnp.trace(jnp.outer(x, x)),
+    "norms": lambda x: jnp.linalg.norm(x) + jnp.cross(x[:3], x[1:]).sum() + jnp.mean(x) + jnp.var(x),
+    "fori_loop": lambda x: lax.fori_loop(0, 3, lambda i, y: y * x + i, x),
+    "scan": lambda x: lax.scan(lambda c, a: (c * a + 1, c + a), 0.5, x)[1],
+    "cond": lambda x: lax.cond(len(x) > 3, lambda y: y * 2, lambda y: y, x),
+    "nested jit": jax.jit(lambda x: jax.jit(jnp.sin)(x) + jax.checkpoint(jnp.cos)(x)),
+    "derivatives": lambda x: jax.grad(lambda y: jnp.sum(jnp.sin(y) ** 2))(x) + jax.jacfwd(lambda y: y * y[0])(x)[0],
+    "integers": lambda x: (jnp.arange(4, dtype=jnp.uint32) * np.uint32(2654435761) >> 7).astype(float) + x,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_OF_ARRAYS)
+def test_translation_of_ordinary_functions(name):
+    function = FUNCTIONS_OF_ARRAYS[name]
+    (result,) = translated(function, X)
+    np.testing.assert_allclose(result, function(jnp.asarray(X)), rtol=1e-13, atol=1e-14)
+
+
+def test_folding_and_sharing():
+    build = Build()
+    x, y = (build.fresh("input", "float64") for _ in range(2))
+    assert (x * 0 + y * 1) is y
+    assert (x - x).is_number(0)
+    assert (x + y) is (y + x)
+    assert -(-x) is x
+    assert (2 * x) * 3 is 6 * x
+    assert abs(x * x) is x * x
+    assert build("select", build("less", x, y), x, x) is x
+    assert build("power", x, build.number(2, "float64")) is x * x
+
+
+def test_derivatives_on_the_graph():
+    def function(x):
+        a, b, c, d = x
+        return jnp.stack(
+            [
+                jnp.sin(a) * jnp.exp(b) / (1 + c * c),
+                jnp.sqrt(d) * jnp.tanh(a) + jnp.abs(b) * c,
+                jnp.where(a > 0, a**3, b) + jnp.maximum(c, d) + jnp.arctan2(a, d) + jnp.log(d) ** 2,
+                jnp.power(d, 1.3) + jnp.arcsin(0.3 * a) * jnp.cosh(b) + jax.scipy.special.erf(c),
+            ]
+        )
+
+    build = Build()
+    unknowns = [build.fresh("unknown", "float64") for _ in X]
+    (rows,) = run_closed(build, jax.make_jaxpr(function)(X), [array_of(unknowns, X.shape)])
+    jacobian = derivative(build, list(rows), unknowns)
+    assert 3 not in jacobian[0]  # what does not occur is not there
+    dense = np.zeros((4, 4))
+    for i, row in enumerate(jacobian):
+        dense[i, list(row)] = values(row.values(), dict(zip(unknowns, X, strict=True)))
+    np.testing.assert_allclose(dense, jax.jacfwd(function)(jnp.asarray(X)), rtol=1e-13)
+
+
+def test_elimination_keeps_a_band_and_finds_singular_matrices():
+    def system(size):
+        build = Build()
+        entries = {(i, j): build.fresh("input", "float64") for i in range(size) for j in range(size) if abs(i - j) < 2}
+        rows = [{j: entries[i, j] for j in range(size) if (i, j) in entries} for i in range(size)]
+        right = [build.fresh("input", "float64") for _ in range(size)]
+        return build, entries, rows, right
+
+    build, entries, rows, right = system(6)
+    pivots, singular = eliminate(build, rows, right, 6, list(range(6)))
+    assert max(len(pivot.rest) for pivot in pivots) == 1
+    matrix = np.random.default_rng(1).normal(size=(6, 6)) + 4 * np.eye(6)
+    matrix *= np.abs(np.subtract.outer(range(6), range(6))) < 2
+    known = {node: matrix[place] for place, node in entries.items()} | dict(zip(right, np.arange(6.0), strict=True))
+    solved = substitute(build, pivots)
+    x = values([solved[i][0] for i in range(6)], known)
+    np.testing.assert_allclose(x, np.linalg.solve(matrix, np.arange(6.0)), rtol=1e-12)
+    assert not values([singular], known)[0]
+    known |= {entries[i, j]: 1.0 for i in (2, 3) for j in range(6) if (i, j) in entries}
+    known |= {entries[2, 1]: 0.0, entries[3, 4]: 0.0}
+    assert values([singular], known)[0]
+
+
+def blocks(items):
+    return [item for item in items if isinstance(item, Block)]
+
+
+def compiled(name, method, **arguments):
+    e = entry(name) if not arguments else getattr(hx.systems, name)(**arguments)
+    return program(e.system, method, e.n, "float64", FUNCTIONS, 10**6)
+
+
+def test_linear_equations_are_solved_without_iteration():
+    # The velocities of a constant mass disappear, so that Newton iterates on one multiplier; the projection is linear.
+    newton, failure = blocks(compiled("pendulum", hx.EulerA()).schedule.body)
+    assert len([i for i in newton.carried if newton.loop.begin[i].dtype == "float64"]) == 2  # multiplier, iterations
+    assert newton.loop.most == 25
+    assert failure.loop.most is None
+    assert not blocks(newton.body)
+    # Without a constraint nothing is left to iterate; with a mass that depends on the unknowns everything is.
+    assert len(blocks(compiled("oscillator", hx.Rattle()).schedule.body)) == 1
+    ellipsoid = blocks(compiled("ellipsoid", hx.EulerA()).schedule.body)[0]
+    assert len([i for i in ellipsoid.carried if ellipsoid.loop.begin[i].dtype == "float64"]) == 5
+
+
+def test_the_work_of_a_chain_grows_with_its_length():
+    eight, sixteen = (compiled("chain", hx.EulerA(), beads=beads).schedule.size() for beads in (8, 16))
+    assert sixteen < 2.3 * eight
+
+
+@pytest.mark.parametrize("target", [engines.xla.OPERATIONS, engines.cuda_emit.OPERATIONS])
+def test_every_target_knows_every_operation(target):
+    special = {"convert", "bitcast", "not", "shift_right_logical"}
+    assert OPERATIONS.keys() - special <= target.keys()
+
+
+def with_force(force, n=1, **arguments):
+    """A system whose force is any function, differentiable or not."""
+
+    @jax.custom_jvp
+    def potential(q):
+        return 0.0 * q[0]
+
+    @potential.defjvp
+    def rule(primals, tangents):
+        return 0.0 * primals[0][0], force(primals[0]) @ tangents[0]
+
+    return hx.System(lambda q, v: 0.5 * v @ v + potential(q), n=n, **arguments)
+
+
+def collatz(q):
+    """A loop whose length differs from path to path."""
+
+    def body(state):
+        number, steps = state
+        return jnp.where(number > 1.5, number / 2, number + 1), steps + 1.0
+
+    return jnp.stack([lax.while_loop(lambda state: state[0] > 1.0, body, (q[0], 0.0 * q[0]))[1]])
+
+
+@pytest.mark.parametrize("engine", ["llvm", "xla"])
+def test_loops_and_branches_that_differ_between_lanes(engine):
+    def branch(q):
+        return lax.cond(q[0] > 2.0, lambda: jnp.sin(q), lambda: q * q)
+
+    places = np.linspace(0.5, 40.0, 50)
+    start = hx.State(jnp.asarray(places)[:, None], jnp.zeros((50, 1)))
+    for force in (collatz, branch):
+        run = hx.simulate(with_force(force), hx.EulerA(), start, t1=1.0, h=1.0, engine=engine, save_every=None)
+        expected = [np.asarray(force(jnp.array([x])))[0] for x in places]
+        np.testing.assert_allclose(run.p[:, 0, 0], expected, rtol=1e-14)
+
+
+def test_the_library_functions_of_a_kernel():
+    def force(q):
+        return jnp.tan(q) + jnp.arctan2(q, 2.0) + jnp.cosh(q) + jnp.power(q, 0.3) + jax.scipy.special.erf(q)
+
+    places = np.linspace(0.1, 1.4, 40)
+    start = hx.State(jnp.asarray(places)[:, None], jnp.zeros((40, 1)))
+    run = hx.simulate(with_force(force), hx.EulerA(), start, t1=1.0, h=1.0, engine="llvm", save_every=None)
+    np.testing.assert_allclose(run.p[:, 0, 0], force(places), rtol=1e-14)
+
+
+def test_what_cannot_be_translated_runs_on_the_plain_engine_and_says_so_once():
+    system = hx.System(lambda q, v: 0.5 * v @ v - jnp.sort(q)[0] * q[1], n=2)
+    start = hx.start(system, q=[0.3, 0.2])
+    arguments = {"t1": 0.5, "h": 0.125, "engine": "llvm", "progress": False}
+    with pytest.warns(UserWarning, match=r"'llvm' engine cannot translate the primitive 'sort'.*plain XLA engine"):
+        run = hx.simulate(system, hx.Rattle(), start, **arguments)
+    noise = hx.increments(system, h=0.125, steps=4, seed=0)
+    np.testing.assert_allclose(run.q[0], hx.integrate(system, hx.Rattle(), start, noise).q, atol=1e-14)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hx.simulate(system, hx.EulerA(), start, **arguments)
+
+
+def test_a_program_that_would_be_too_large_runs_on_the_plain_engine(monkeypatch):
+    monkeypatch.setattr(engines.llvm, "MOST_OPERATIONS", 100)
+    e = hx.systems.pendulum()
+    with pytest.warns(UserWarning, match=r"a program of \d+ operations \(its limit is 100\)"):
+        hx.simulate(e.system, hx.EulerA(), e.start, t1=0.5, h=0.25, engine="llvm", progress=False)
