@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint wheel study clean
+.PHONY: demo test lint wheel study bench bench-gpu clean
 .DELETE_ON_ERROR:
 
 .venv/ready: pyproject.toml
@@ -32,6 +32,16 @@ wheel: .venv/ready  ## build a wheel, install it in an empty environment, run th
 
 study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
 	$(BIN)/python -m pytest -m study tests
+
+.venv/bench: .venv/ready
+	$(BIN)/pip install --quiet --editable '.[dev,bench]'
+	touch $@
+
+bench: .venv/bench  ## speed beside hand-written C and other libraries (about 3 minutes; writes benchmarks/results/)
+	$(BIN)/python -m benchmarks
+
+bench-gpu: .venv/ready  ## the same on an NVIDIA GPU (needs the extra [cuda])
+	$(BIN)/python -m benchmarks.gpu_main
 
 clean:
 	rm -rf .venv .wheel-env dist out

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import holonax as hx
 from holonax import cli, naming
-from holonax.engines import xla
+from holonax import engines
 from holonax.studies import lockstep, strong_orders
 
 CONVERGE = ["converge", "oscillator", "-m", "EulerA", "-m", "Kicked", "--h", "2^-3..2^-5", "--paths", "40"]
@@ -137,22 +137,23 @@ def test_names():
 
 def test_ctrl_c_leaves_the_paths_that_are_done(monkeypatch):
     e = hx.systems.oscillator()
-    arguments = {"t1": 1.0, "h": 0.25, "paths": 100}
+    arguments = {"t1": 1.0, "h": 0.25, "paths": 100, "engine": "llvm"}
     whole = hx.simulate(e.system, hx.EulerA(), e.start, **arguments)
-    calls = []
+    runner = engines.runner("llvm", e.system, hx.EulerA(), 1, "float64")
+    monkeypatch.setattr(runner, "workers", 1)
+    monkeypatch.setattr(runner, "chunk", 32)
+    original, last = runner.advance, 64
 
-    def advance(*args):
-        calls.append(1)
-        if len(calls) == 3:
+    def advance(carried, paths, *args):
+        if paths[0] >= last:
             raise KeyboardInterrupt
-        return original(*args)
+        return original(carried, paths, *args)
 
-    original = xla.advance
-    monkeypatch.setattr(xla, "advance", advance)
+    monkeypatch.setattr(runner, "advance", advance)
     with pytest.raises(hx.Interrupted, match="64 of 100 paths are done") as caught:
         hx.simulate(e.system, hx.EulerA(), e.start, **arguments)
     np.testing.assert_array_equal(caught.value.result.q, whole.q[:64])
-    calls[:] = [1, 1]
+    last = 0
     with pytest.raises(KeyboardInterrupt) as caught:
         hx.simulate(e.system, hx.EulerA(), e.start, **arguments)
     assert not isinstance(caught.value, hx.Interrupted)  # nothing was done yet

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.extend.core import Primitive
+from jax.extend.core import Jaxpr, Primitive
 from jax.flatten_util import ravel_pytree
 from jax.interpreters import batching, mlir
 
@@ -215,7 +215,7 @@ the guess, the resolution and what the equations close over; results the root an
 root_p.multiple_results = True
 
 
-def _root(x: Array, resolution: Array, *constants: Array, equations: jax.extend.core.Jaxpr, newton: Newton) -> list:
+def _root(x: Array, resolution: Array, *constants: Array, equations: Jaxpr, newton: Newton) -> list:
     def residual(x: Array) -> Array:
         return jax.core.eval_jaxpr(equations, constants, x)[0]
 

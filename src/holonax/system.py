@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +27,9 @@ LARGEST_GUESSED_DIMENSION = 64
 class State(NamedTuple):
     r"""A point $(q, p)$ of $T^*S$; `v` is the velocity that belongs to it, kept only as Newton's next guess."""
 
-    q: Array
-    p: Array
-    v: Array | None = None
+    q: Any  # arrays of JAX, or of NumPy outside it
+    p: Any
+    v: Any = None
 
     @property
     def guess(self) -> Array:

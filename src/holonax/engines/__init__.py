@@ -20,9 +20,8 @@ ENGINES = {"xla": xla, "llvm": llvm, "cuda": cuda}
 
 def automatic() -> str:
     """The fastest engine that this machine has."""
-    if jax.default_backend() == "gpu" or importlib.util.find_spec("cupy"):
-        if cuda.missing() is None:
-            return "cuda"
+    if importlib.util.find_spec("cupy") and cuda.missing() is None:
+        return "cuda"
     return "llvm" if jax.default_backend() == "cpu" and llvm.missing() is None else "xla"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from holonax.lanes.carry import values
 from holonax.lanes.program import Program
 from holonax.path import Fate, begin
 from holonax.system import State
@@ -61,9 +62,10 @@ class LaneRunner(Runner):
         self.program = program
 
     def entries(self, states: State) -> list[np.ndarray]:
-        """Entries of q, p, v, status, failed step, residual and iterations, in this order."""
+        """Entries of q, p, v, status, failed step, residual, iterations and of functions of q, in this order."""
         arrays = [np.asarray(x, self.program.dtype) for x in states]
-        return [*(x for array in arrays for x in array.T), *begin(State(*arrays)).fate]
+        entries = [*(x for array in arrays for x in array.T), *begin(State(*arrays)).fate]
+        return [*entries, *values(self.program.functions, dict(zip(self.program.carried, entries, strict=False)))]
 
     def begin(self, states: State) -> list[Any]:
         """The entries, one array each."""
@@ -71,7 +73,7 @@ class LaneRunner(Runner):
 
     def fate(self, carried: list) -> Fate:
         """How the paths fared so far, as NumPy arrays."""
-        return Fate(*map(np.array, jax.device_get(carried[-4:])))
+        return Fate(*map(np.array, jax.device_get(carried[3 * self.program.n :][: len(Fate._fields)])))
 
     def rows(self, module: Any, paths: int, first: int, stop: int, stride: int) -> Any:
         """A buffer (rows, 2n, paths) for the q and p of a call, made by NumPy or CuPy."""

@@ -59,7 +59,8 @@ instead of a subroutine, correct but for the last bit."""
 
 class _Emitter:
     def __init__(self, program: Program) -> None:
-        self.program, self.lines = program, []
+        self.program = program
+        self.lines: list[str] = []
         self.names: dict[Node, str] = {}
         self.count = 0
 
@@ -114,7 +115,7 @@ class _Emitter:
 
 
 def kernel(program: Program) -> str:
-    """The source: `advance(carried, paths, rows, key0, key1, h, size, first, stop, stride)`, as `llvm_kernel.kernel`."""
+    """The source: `advance(carried, paths, rows, key0, key1, h, size, first, stop, stride)`; see `llvm_kernel`."""
     emit, n, real = _Emitter(program), program.n, _TYPES[program.dtype]
     lines = emit.lines
     emit.names.update(zip((*program.key, program.h, program.step), ("key0", "key1", "h", "(int)number"), strict=True))

@@ -31,7 +31,7 @@ def width_of(operations: int) -> int:
 
     The fewer the larger a program is, since the values of all lanes compete for the registers (docs/decisions.md).
     """
-    return 32 if operations < 1000 else 16 if operations < 6000 else 8
+    return 32 if operations < 1500 else 16 if operations < 6000 else 8
 
 
 def machine_code(program: Program, width: int) -> tuple[Any, Any]:

@@ -20,7 +20,8 @@ LATENCY = {"divide": 16, "sqrt": 20, "multiply": 4, "add": 4, "subtract": 4, "fm
 def interleaved(nodes: list[Node], final: Callable[[Node], Node]) -> list[Node]:
     """The nodes of a straight piece of a program, in an order that hides latencies."""
     place = {node: i for i, node in enumerate(nodes)}
-    waiting, users = {}, {node: [] for node in nodes}
+    waiting: dict[Node, int] = {}
+    users: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
         inside = {x for x in map(final, node.args) if x in place}
         waiting[node] = len(inside)

@@ -87,7 +87,9 @@ class _Evaluation:
     def stages(self, nodes: list[Node]) -> None:
         """A straight piece, stage by stage; only what is stored is known afterwards."""
         final, users = self.program.schedule.final, self.program.users
-        inside, cost, level = set(nodes), {}, {}
+        inside: set[object] = set(nodes)
+        cost: dict[Node, int] = {}
+        level: dict[Node, int] = {}
         stages: dict[int, list[Node]] = {}
         for node in nodes:
             arguments = [x for x in map(final, node.args) if x in inside]

@@ -29,7 +29,7 @@ SMALL = 0.02
 
 
 class Pivot(NamedTuple):
-    """An equation solved for the unknown `column`: $x_c = s\\,(b - \\sum_j a_j x_j)$, with $s$ its `scale`."""
+    r"""An equation solved for the unknown `column`: $x_c = s\,(b - \sum_j a_j x_j)$, with $s$ its `scale`."""
 
     column: int
     rest: Row
@@ -88,7 +88,7 @@ def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]
     """The unknowns of the pivots in terms of the others: `{column: (constant, coefficients)}`."""
     solved: dict[int, tuple[Node, Row]] = {}
     for column, rest, right, scale in reversed(pivots):
-        constant, coefficients = right, {}
+        constant, coefficients = right, Row()
         for c, entry in rest.items():
             if c in solved:
                 constant = constant - entry * solved[c][0]

@@ -70,7 +70,8 @@ def solve(
             for j, unknown in enumerate(unknowns)
         }
 
-    status, residual, iterations, x = zero, zero, build.number(1, dtype), []
+    status, residual, iterations = zero, zero, build.number(1, dtype)
+    x: list[Node] = []
     if others:
         kept = [i for i in range(len(rows)) if i not in set(linear)]
         reduced = [_reduce(build, jacobian[i], eliminated, others) for i in kept]
@@ -95,7 +96,7 @@ def _affine(build: Build, constant: Node, coefficients: Row, x: dict[int, Node])
 
 def _reduce(build: Build, row: Row, eliminated: dict[int, tuple[Node, Row]], others: list[int]) -> Row:
     """A row of the Jacobian in terms of the unknowns that are left, renumbered."""
-    place, result = {j: i for i, j in enumerate(others)}, {}
+    place, result = {j: i for i, j in enumerate(others)}, Row()
     for j, entry in row.items():
         terms = [(d, entry * b) for d, b in eliminated[j][1].items()] if j in eliminated else [(j, entry)]
         for d, term in terms:
@@ -202,7 +203,7 @@ def _product(build: Build, a: list[Node], b: list[Node]) -> list[Node]:
     return result
 
 
-_POLYNOMIAL = {
+_POLYNOMIAL: dict[str, Any] = {
     "add": _sum,
     "subtract": lambda build, a, b: _sum(build, a, [-x for x in b]),
     "negative": lambda build, a: [-x for x in a],

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from holonax.lanes.graph import Build, Node
 from holonax.lanes.folding import integer_power
+from holonax.lanes.graph import Build, Node
 from holonax.lanes.translate import Untranslatable, array_of, primitive
 
 
@@ -235,7 +235,7 @@ def _iota(build: Build, equation: Any, *_: Any) -> np.ndarray:
 
 
 @primitive("empty", "empty2")
-def _empty(build: Build, equation: Any, *_: Any) -> np.ndarray:
+def _zeros(build: Build, equation: Any, *_: Any) -> np.ndarray:
     aval = equation.outvars[0].aval
     return array_of([build.number(0, aval.dtype.name)] * prod(aval.shape), aval.shape)
 
@@ -267,7 +267,7 @@ def _stack(build: Build, equation: Any, *inputs: np.ndarray) -> np.ndarray:
 
 @primitive("unstack")
 def _unstack(build: Build, equation: Any, x: np.ndarray) -> list:
-    return list(np.moveaxis(x, equation.params.get("axis", 0), 0))
+    return [np.asarray(part, object) for part in np.moveaxis(x, equation.params.get("axis", 0), 0)]
 
 
 @primitive("split")

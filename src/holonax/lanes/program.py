@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from holonax.lanes import indexing, newton, primitives  # noqa: F401 - they register translations
+from holonax.lanes.carry import Carried, carry_over
 from holonax.lanes.graph import Build, Loop, Node
 from holonax.lanes.schedule import Expansions, Schedule
 from holonax.lanes.translate import Untranslatable, array_of, look, run_closed
@@ -22,7 +23,8 @@ from holonax.system import State, System
 @final
 @dataclass(frozen=True)
 class Program:
-    """A loop over steps: `carried` are the entries of a `Track`, leaf by leaf, of which the first `2n` are q and p.
+    """A loop over steps: `carried` are the entries of a `Track`, leaf by leaf, of which the first `2n` are q and p, and
+    then some `functions` of q.
 
     `step` is the number of the step, `path` and `key` two words each, `h` the step size.
     """
@@ -35,11 +37,12 @@ class Program:
     key: tuple[Node, ...]
     path: tuple[Node, ...]
     h: Node
+    functions: list[Carried]
 
     @property
     def carried(self) -> list[Node]:
         """The values at the beginning of a step."""
-        return self.loop.parameters[:-1]
+        return self.loop.parameters
 
     @cached_property
     def users(self) -> dict[Node, set[object]]:
@@ -49,12 +52,12 @@ class Program:
     @property
     def changing(self) -> list[int]:
         """Which of them a step needs or is asked for; the others, such as a guess that nobody uses, stay."""
-        return [i for i in sorted(self.schedule.needed[self.loop]) if i < len(self.carried)]
+        return sorted(self.schedule.needed[self.loop])
 
     @property
     def results(self) -> list[Node]:
         """And at its end."""
-        return [self.schedule.final(x) for x in self.loop.body[:-1]]
+        return [self.schedule.final(x) for x in self.loop.body]
 
 
 def program(system: System, method: Method, n: int, dtype: str, expansions: Expansions, most: int) -> Program:
@@ -74,22 +77,23 @@ def program(system: System, method: Method, n: int, dtype: str, expansions: Expa
     h, *words = fixed
     leaves = jax.tree.leaves(track)
     begin = [build.fresh("input", leaf.dtype.name) for leaf in leaves for _ in range(int(np.prod(leaf.shape)))]
-    loop = Loop(build, [*begin, build.fresh("input", "int32")], build.alive)
+    loop = Loop(build, begin, build.alive)
     entries, places = iter(loop.parameters), []
     for leaf in leaves:
         places.append(array_of([next(entries) for _ in range(int(np.prod(leaf.shape)))], leaf.shape))
-    number = next(entries)
+    number = build.fresh("input", "int32", loops=frozenset({loop}))
     status = places[3].item()
     build.alive = build("equal", status, build.number(Status.CONVERGED, "int32"))
     pairs = [array_of(words[i : i + 2], (2,)) for i in (0, 2)]
-    results = look(run_closed(build, traced, [*places, array_of([number], ()), array_of([h], ()), *pairs]))
-    loop.close(build, build.number(True, "bool"), [*(x for array in results for x in array.flat), number])
+    ends = look(run_closed(build, traced, [*places, array_of([number], ()), array_of([h], ()), *pairs]))
+    results = [x for array in ends for x in array.flat]
     if build.count > most:
         raise Untranslatable(f"a program of {build.count} operations (its limit is {most})")
-    entries = len(loop.parameters) - 1
-    wanted = [*range(2 * n), *range(entries - len(Fate._fields), entries)]
-    schedule = Schedule(build, loop, wanted, expansions)
-    return Program(n, dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h)
+    wanted = [*range(2 * n), *range(3 * n, 3 * n + len(Fate._fields))]
+    carried = carry_over(build, loop, results, n)
+    loop.close(build, build.number(True, "bool"), results)
+    schedule = Schedule(build, loop, wanted, expansions, dict(carried))
+    return Program(n, dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h, carried)
 
 
 def _FIXED(dtype: str) -> list[tuple[str, str]]:

@@ -35,13 +35,14 @@ class Block:
 class Schedule:
     """The program of one `outermost` loop, of which the values `wanted` are: `before` it, and `body` in it.
 
-    `expansions` are functions that the target leaves to us; `final` gives the node that stands for another one after
-    expansion.
+    `expansions` are functions that the target leaves to us; `final` gives the node that `stands_for` another one, also
+    after expansion.
     """
 
-    def __init__(self, build: Build, outermost: Loop, wanted: list[int], expansions: Expansions) -> None:
-        self.build, self.expansions = build, expansions
-        self.stands_for: dict[Node, Node] = {}
+    def __init__(
+        self, build: Build, outermost: Loop, wanted: list[int], expansions: Expansions, stands_for: dict[Node, Node]
+    ) -> None:
+        self.build, self.expansions, self.stands_for = build, expansions, stands_for
         self.needed: dict[Loop, set[int]] = {}
         self.outermost = outermost
         self.needed[outermost] = set(wanted)
@@ -91,7 +92,7 @@ class Schedule:
         return users
 
     def _share_constants(self, nodes: set[Node]) -> None:
-        """c (a b), c (a' b), ... with one c b for all of them."""
+        """Write c (a b), c (a' b), ... with one c b for all of them."""
         products = {
             node: node.args
             for node in nodes

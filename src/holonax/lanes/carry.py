@@ -1,0 +1,87 @@
+r"""What the end of a step has computed, the next step need not compute again.
+
+Many methods evaluate the same functions of q at the end of a step as at the beginning of the next one: RATTLE, for
+example, the kick $\gamma'(q_{k+1})$.  Where the graph holds both $f(q_k)$ and $f(q_{k+1})$, the latter is carried along
+and takes the place of the former.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from holonax.lanes.graph import Build, Loop, Node
+from holonax.lanes.operations import evaluate
+
+FUNCTIONS = {
+    "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh", "exp", "expm1", "log",
+    "log1p", "erf", "cbrt", "power",
+}  # fmt: skip
+"""What is worth being carried: the rest costs less than a register."""
+
+
+class Carried(NamedTuple):
+    """A function of q, and the number carried by the loop that stands for it."""
+
+    function: Node
+    number: Node
+
+
+def carry_over(build: Build, loop: Loop, results: list[Node], n: int) -> list[Carried]:
+    """Extend the loop over steps, and the branch for failures at its end, by functions that both ends compute.
+
+    `results` are the values at the end of a step, of which the first n are q.  A path that fails stays where it was,
+    and so do its functions.
+    """
+    ends = {node.value[0] for node in results[:n] if node.name == "result"}
+    if len(ends) != 1 or any(node.name != "result" for node in results[:n]):
+        return []
+    (end,) = ends
+    later = {q: end.begin[node.value[1]] for q, node in zip(loop.parameters, results[:n], strict=False)}
+    found = []
+
+    @cache
+    def is_function_of_q(node: Node) -> bool:
+        return all(map(is_function_of_q, node.args)) if node.args else node.is_constant or node in later
+
+    @cache
+    def at_the_end(node: Node) -> Node:
+        if not node.args:
+            return later.get(node, node)
+        return build(node.name, *map(at_the_end, node.args), dtype=node.dtype)
+
+    for node in list(build.known.values()):
+        if node.name in FUNCTIONS and is_function_of_q(node):
+            before = build.count
+            again = at_the_end(node)
+            if build.count == before and again is not node:
+                number = _extend(build, loop)
+                _extend(build, end, begin=again, body=number)
+                results.append(end.results[-1])
+                found.append(Carried(node, number))
+    return found
+
+
+def values(carried: list[Carried], known: dict[Node, np.ndarray]) -> list[np.ndarray]:
+    """The functions at given q."""
+
+    @cache
+    def value(node: Node) -> np.ndarray:
+        if node.is_constant:
+            return np.asarray(node.value)
+        return known[node] if node in known else evaluate(node.name, node.dtype, *map(value, node.args))
+
+    return [value(function) for function, _ in carried]
+
+
+def _extend(build: Build, loop: Loop, begin: Node | None = None, body: Node | None = None) -> Node:
+    """One more value in a loop; its parameter."""
+    place, like = len(loop.parameters), loop.parameters[0]
+    loop.begin.append(begin or build.fresh("input", like.dtype))
+    loop.parameters.append(build.fresh("parameter", like.dtype, loops=like.loops, value=(loop, place)))
+    if body is not None:
+        loop.body.append(body)
+        loop.results.append(build.fresh("result", like.dtype, loops=loop.results[0].loops, value=(loop, place)))
+    return loop.parameters[-1]
