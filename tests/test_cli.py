@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import holonax as hx
-from holonax import cli, naming
-from holonax import engines
+from holonax import cli, engines, naming
 from holonax.studies import lockstep, strong_orders
 
 CONVERGE = ["converge", "oscillator", "-m", "EulerA", "-m", "Kicked", "--h", "2^-3..2^-5", "--paths", "40"]
