@@ -104,7 +104,7 @@ def test_derivatives_on_the_graph():
         a, b, c, d = x
         return jnp.stack(
             [
-                jnp.sin(a) * jnp.exp(b) / (1 + c * c),
+                jnp.sin(a) * jnp.exp(b) / (1 + c * c) + jnp.cos(b) * jnp.tan(c),
                 jnp.sqrt(d) * jnp.tanh(a) + jnp.abs(b) * c,
                 jnp.where(a > 0, a**3, b) + jnp.maximum(c, d) + jnp.arctan2(a, d) + jnp.log(d) ** 2,
                 jnp.power(d, 1.3) + jnp.arcsin(0.3 * a) * jnp.cosh(b) + jax.scipy.special.erf(c),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _REPEATS = 3
-_TIMED_PATHS = 64
+_SECONDS = 0.1  # a timed run lasts at least this long, so that starting it does not count
 
 
 class Row(NamedTuple):
@@ -89,8 +90,8 @@ def work_precision(
 ) -> WorkPrecision:
     """Strong error of q against path-steps and time, for several methods on one noise.
 
-    The errors are those of `strong_order`; the times are medians of three runs of `simulate` with 64 paths on this
-    machine, compilation not counted.
+    The errors are those of `strong_order`; the times are medians of three runs of `simulate` on this machine, with as
+    many paths as take a tenth of a second, compilation not counted.
     """
     options: dict[str, Any] = {"t1": t1, "seed": seed, "progress": progress}
     studies = strong_orders(system, methods, start, h=h, paths=paths, reference=reference, refine=refine, **options)
@@ -98,11 +99,19 @@ def work_precision(
     for method, study in zip(methods, studies, strict=True):
         curve = study["q"]
         for size, error, width in zip(curve.h, curve.error, curve.half_width, strict=True):
-            seconds = []
-            for _ in range(1 + _REPEATS):  # the first run compiles
-                begin = time.perf_counter()
-                simulate(system, method, start, h=float(size), paths=_TIMED_PATHS, save_every=None, **options)
-                seconds.append((time.perf_counter() - begin) / _TIMED_PATHS)
-            median = float(np.median(seconds[1:]))
-            rows.append(Row(str(method), float(size), float(error), float(width), round(t1 / size), median))
+            seconds = _seconds_per_path(partial(simulate, system, method, start, h=float(size), **options))
+            rows.append(Row(str(method), float(size), float(error), float(width), round(t1 / size), seconds))
     return WorkPrecision(tuple(map(str, methods)), tuple(rows), tuple(studies))
+
+
+def _seconds_per_path(run: Callable[..., Any]) -> float:
+    def seconds(paths: int) -> float:
+        begin = time.perf_counter()
+        run(paths=paths, save_every=None)
+        return time.perf_counter() - begin
+
+    paths = 64
+    seconds(paths)  # compiles
+    while seconds(paths) < _SECONDS:
+        paths *= 4
+    return float(np.median([seconds(paths) for _ in range(_REPEATS)])) / paths
