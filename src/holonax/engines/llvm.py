@@ -15,8 +15,8 @@ from holonax.lanes.program import Program, program
 from holonax.methods.base import Method
 from holonax.system import System
 
-MOST_OPERATIONS = 200_000
-"""Larger programs would take too long to compile."""
+MOST_OPERATIONS = 120_000
+"""Larger programs would take more than some 15 seconds to compile."""
 
 _BUFFER = 2**24  # bytes of recorded states in a call, so that they stay near the cache
 

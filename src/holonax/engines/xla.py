@@ -20,7 +20,7 @@ from holonax.methods.base import Method
 from holonax.noise import words
 from holonax.system import System
 
-MOST_OPERATIONS = 12_000
+MOST_OPERATIONS = 6_000
 """Larger programs would take XLA too long to compile."""
 
 OPERATIONS: dict[str, Any] = {
