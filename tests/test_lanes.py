@@ -252,3 +252,14 @@ def test_a_program_that_would_be_too_large_runs_on_the_plain_engine(monkeypatch)
     e = hx.systems.pendulum()
     with pytest.warns(UserWarning, match=r"a program of \d+ operations \(its limit is 100\)"):
         hx.simulate(e.system, hx.EulerA(), e.start, t1=0.5, h=0.25, engine="llvm", progress=False)
+
+
+def test_expressions_that_are_nested_too_deeply_run_on_the_plain_engine(monkeypatch):
+    def deep(*_):
+        raise RecursionError
+
+    monkeypatch.setattr(engines.llvm, "prepare", deep)
+    e = hx.systems.torus()
+    with pytest.warns(UserWarning, match="cannot translate expressions so deeply nested"):
+        runner = engines.runner("llvm", e.system, hx.EulerA(), e.n, "float64")
+    assert isinstance(runner, engines.plain.PlainRunner)

@@ -36,8 +36,8 @@ def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> R
         raise InputError(f"engine = {name!r}: {reason}; engine='auto' chooses one that this machine has")
     try:
         return ENGINES[name].prepare(system, method, n, dtype)
-    except Untranslatable as error:
-        _say(name, str(error))
+    except (Untranslatable, RecursionError) as error:
+        _say(name, "expressions so deeply nested" if isinstance(error, RecursionError) else str(error))
         return plain.prepare(system, method, n, dtype)
 
 
