@@ -96,7 +96,6 @@ class _Emitter:
 
     def loop(self, block: Block) -> None:
         loop = block.loop
-        self.names.update({loop.parameters[i]: self.name(loop.begin[i]) for i in block.fixed})
         for i in block.carried:
             self.names[loop.parameters[i]] = self.put(loop.parameters[i].dtype, self.name(loop.begin[i]))
             self.names[loop.results[i]] = self.names[loop.parameters[i]]

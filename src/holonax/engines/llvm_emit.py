@@ -195,7 +195,6 @@ class Emitter:
         self.lines += [f"  br label %{label}.test", f"{label}.test:"]
         place = len(self.lines)
         begins = [self.name(loop.begin[i]) for i in block.carried]
-        self.names.update({loop.parameters[i]: self.name(loop.begin[i]) for i in block.fixed})
         self.names.update({loop.parameters[i]: self.fresh("x") for i in block.carried})
         self.items(block.test)
         active = self.put(f"and {truth} {self.name(loop.going)}, {self.name(loop.alive)}")

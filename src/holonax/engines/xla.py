@@ -119,7 +119,6 @@ class _Evaluation:
         """A loop that runs while any lane goes on; lanes that are done keep their values."""
         loop = block.loop
         parameters = [loop.parameters[i] for i in block.carried]
-        self.values.update({loop.parameters[i]: self[loop.begin[i]] for i in block.fixed})
         shape = self[self.program.carried[0]].shape
         begin = [jnp.broadcast_to(self[loop.begin[i]], shape) for i in block.carried]
 

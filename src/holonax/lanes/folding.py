@@ -218,6 +218,8 @@ def _select(build: Build, condition: Node, x: Node, y: Node) -> Node | None:
         return build("select", condition, x, y.args[2])
     if x.name == "select" and x.args[2] is y:
         return build("select", condition & x.args[0], x.args[1], y)
+    if y is condition or x is condition:
+        return condition & x if y is condition else condition | y
     if x.dtype == "bool" and x.is_constant:
         return condition | y if x.value else ~condition & y
     if y.dtype == "bool" and y.is_constant:

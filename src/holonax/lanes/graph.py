@@ -90,11 +90,14 @@ class Loop:
     """Repeat `body` while `going` holds, lane by lane: a lane whose condition fails keeps its values.
 
     `parameters` stand for the carried values inside; `results` for their last values outside.  Lanes that are not
-    `alive` when the loop begins take no part.  No lane goes round more than `most` times.
+    `alive` when the loop begins take no part.  No lane goes round more than `most` times; a `rare`
+    loop is seldom entered at all.
     """
 
-    def __init__(self, build: Build, begin: list[Node], alive: Node, most: int | None = None) -> None:
-        self.begin, self.alive, self.most = begin, alive, most
+    def __init__(
+        self, build: Build, begin: list[Node], alive: Node, most: int | None = None, rare: bool = False
+    ) -> None:
+        self.begin, self.alive, self.most, self.rare = begin, alive, most, rare
         inside = frozenset({self}).union(self.alive.loops, *(x.loops for x in begin))
         self.parameters = [
             build.fresh("parameter", x.dtype, loops=inside, value=(self, i)) for i, x in enumerate(begin)

@@ -19,14 +19,10 @@ Expansions = Mapping[str, Callable[[Build, Node], Node]]
 @final
 @dataclass
 class Block:
-    """A loop in its place: `test` computes whether a lane goes on, `body` what it does then.
-
-    Of the loop's values `carried` change, `fixed` do not.
-    """
+    """A loop in its place, with the values it changes: `test` computes whether a lane goes on, `body` what it does."""
 
     loop: Loop
     carried: list[int]
-    fixed: list[int]
     test: list[Node | Block] = field(default_factory=list)
     body: list[Node | Block] = field(default_factory=list)
 
@@ -43,13 +39,15 @@ class Schedule:
         self, build: Build, outermost: Loop, wanted: list[int], expansions: Expansions, stands_for: dict[Node, Node]
     ) -> None:
         self.build, self.expansions, self.stands_for = build, expansions, stands_for
-        self.needed: dict[Loop, set[int]] = {}
         self.outermost = outermost
-        self.needed[outermost] = set(wanted)
+        self.needed: dict[Loop, set[int]] = {outermost: set(wanted)}
+        self._used_by: dict[Node, set[object]] = defaultdict(set)
         outputs = [*(outermost.body[i] for i in wanted), build.alive]
         self._share_constants(self._find_needed(outputs))
         self.needed = {outermost: set(wanted)}
+        self._used_by.clear()
         self._find_needed(outputs)
+        self._sunk: dict[Node, list[Node | Block]] = {}
         self.before: list[Node | Block] = []
         self.body: list[Node | Block] = []
         self._places: list[tuple[Loop | None, list[Node | Block]]] = [(None, self.before), (outermost, self.body)]
@@ -62,6 +60,10 @@ class Schedule:
         """What is computed for a node."""
         if node.name in self.expansions and node not in self.stands_for:
             self.stands_for[node] = self.expansions[node.name](self.build, self.final(node.args[0]))
+        if node.name in ("parameter", "result") and node not in self.stands_for:
+            loop, i = node.value
+            if loop is not self.outermost and loop.body[i] is loop.parameters[i]:  # what a loop never changes
+                self.stands_for[node] = self.final(loop.begin[i])
         return self.stands_for.get(node, node)
 
     def size(self) -> int:
@@ -109,22 +111,50 @@ class Schedule:
 
     def _find_needed(self, outputs: list[Node]) -> set[Node]:
         seen: set[Node] = set()
-        stack = list(outputs)
+        stack: list[Node] = []
+
+        def need(user: object, *nodes: Node) -> None:
+            for node in nodes:
+                self._used_by[self.final(node)].add(user)
+            stack.extend(nodes)
+
+        need(self.outermost, *outputs)
         while stack:
             node = self.final(stack.pop())
             if node in seen:
                 continue
             seen.add(node)
-            stack += node.args
+            need(node, *node.args)
             if node.name in ("parameter", "result"):
                 loop, i = node.value
                 if loop not in self.needed:
                     self.needed[loop] = set()
-                    stack += [loop.going, loop.alive]
+                    need(loop, loop.going, loop.alive)
                 if i not in self.needed[loop]:
                     self.needed[loop].add(i)
-                    stack += [loop.body[i]] if loop is self.outermost else [loop.begin[i], loop.body[i]]
+                    need((loop, "body"), loop.body[i])
+                    if loop is not self.outermost:
+                        need(loop, loop.begin[i])
         return seen
+
+    def _own(self, loop: Loop) -> set[Node]:
+        """What only the body of a loop uses, although it does not depend on it."""
+        own: set[Node] = set()
+
+        def is_inside(user: object) -> bool:
+            return user == (loop, "body") or (isinstance(user, Node) and (user in own or loop in user.loops))
+
+        stack = [self.final(loop.body[i]) for i in self.needed[loop]]
+        seen: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if loop in node.loops and node not in seen:
+                seen.add(node)
+                stack += map(self.final, node.args)
+            elif node.args and node not in own and loop not in node.loops and all(map(is_inside, self._used_by[node])):
+                own.add(node)
+                stack += map(self.final, node.args)
+        return own
 
     def _place(self, node: Node) -> None:
         stack = [self.final(node)]
@@ -144,6 +174,8 @@ class Schedule:
                 self._home(top).append(top)
 
     def _home(self, node: Node) -> list[Node | Block]:
+        if node in self._sunk:
+            return self._sunk[node]
         return next(items for loop, items in reversed(self._places) if loop is None or loop in node.loops)
 
     def _place_loop(self, loop: Loop, home: list[Node | Block]) -> None:
@@ -153,9 +185,10 @@ class Schedule:
         needed = sorted(self.needed[loop])
         for i in needed:
             self._place(loop.begin[i])
-        fixed = [i for i in needed if loop.body[i] is loop.parameters[i]]
-        block = Block(loop, [i for i in needed if i not in fixed], fixed)
         self._place(loop.alive)
+        block = Block(loop, needed)
+        if loop.rare:
+            self._sunk.update(dict.fromkeys(self._own(loop), block.body))
         for items, outputs in ((block.test, [loop.going]), (block.body, [loop.body[i] for i in block.carried])):
             self._places.append((loop, items))
             for output in outputs:

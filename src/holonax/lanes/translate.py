@@ -168,7 +168,7 @@ def _rarely(build: Build, condition: Node, branch: ClosedJaxpr, inputs: list, ot
     The branch's inputs are carried, unchanged, so that what it computes of them is computed in the loop.
     """
     true, carried = build.number(True, "bool"), _flat(inputs)
-    loop = Loop(build, [*otherwise, condition, *carried], alive=true)
+    loop = Loop(build, [*otherwise, condition, *carried], alive=true, rare=True)
     inside = loop.parameters[len(otherwise) + 1 :]
     then = _flat(look(run_closed(build, branch, _unflatten(inside, [x.shape for x in inputs]))))
     return loop.close(build, loop.parameters[len(otherwise)], [*then, ~true, *inside])[: len(otherwise)]
