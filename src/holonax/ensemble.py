@@ -125,7 +125,7 @@ def simulate(
     initial = State(*(np.asarray(x, dtype) for x in (start.q, start.p, start.guess)))
     fates: list[Fate] = []
     summaries: dict[str, Any] = {}
-    counted = Counted()
+    counted: dict[int, int] = {}  # path-steps done, by first path of the chunk
 
     def run_chunk(first: int) -> tuple[Fate, dict[str, Any]] | None:
         index = np.arange(first, min(first + chunk, paths))
@@ -135,10 +135,13 @@ def simulate(
             column = recorder.see(index, block, column)
             for watch in watches.values():
                 watch.see(block)
-            counted.set(first, len(index) * block.done)
+            counted[first] = len(index) * block.done
         if block.done < steps:
             return None  # halted
         return Fate(*(x[: len(index)] for x in block.fate)), {name: watch.summary() for name, watch in watches.items()}
+
+    def show_progress() -> None:
+        bar.update(sum(list(counted.values())))
 
     def result() -> Run:
         """The chunks that are complete."""
@@ -155,14 +158,14 @@ def simulate(
 
     with Bar(paths * steps, "path-steps", show=progress) as bar:
         try:
-            chunks = in_order(run_chunk, range(0, paths, chunk), program.workers, lambda: bar.update(counted.total))
+            chunks = in_order(run_chunk, range(0, paths, chunk), program.workers, show_progress)
             for done in chunks:
                 assert done is not None
                 fates.append(done[0])
                 for name, summary in done[1].items():
                     merge = (observe or {})[name].merge
                     summaries[name] = merge(summaries[name], summary) if name in summaries else summary
-                bar.update(counted.total)
+                show_progress()
         except KeyboardInterrupt:
             walk.halt.set()
             if not fates:
@@ -174,22 +177,6 @@ def simulate(
     if on_failure == "raise" and run.status.any():
         raise SimulationError(_describe_failures(run, t0, h), run)
     return run
-
-
-class Counted:
-    """How many path-steps are done, chunk by chunk."""
-
-    def __init__(self) -> None:
-        self.done: dict[int, int] = {}
-
-    def set(self, first: int, number: int) -> None:
-        """So many in the chunk that begins with the path `first`."""
-        self.done[first] = number
-
-    @property
-    def total(self) -> int:
-        """In all chunks."""
-        return sum(list(self.done.values()))
 
 
 def _chunk_size(program: Runner, paths: int) -> int:

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 import jax
 
-from holonax.engines import cuda, cuda_emit, llvm, plain, xla
+from holonax.engines import cuda, llvm, plain, xla
 from holonax.engines.base import ROWS, Runner
 from holonax.errors import InputError
 from holonax.lanes.translate import Untranslatable
@@ -51,4 +51,4 @@ def _say(engine: str, reason: str) -> None:
     )
 
 
-__all__ = ["ENGINES", "ROWS", "Runner", "automatic", "cuda_emit", "runner"]
+__all__ = ["ENGINES", "ROWS", "Runner", "automatic", "runner"]

@@ -86,7 +86,7 @@ class _Evaluation:
 
     def stages(self, nodes: list[Node]) -> None:
         """A straight piece, stage by stage; only what is stored is known afterwards."""
-        final, users = self.program.schedule.final, self.program.users
+        final, users = self.program.schedule.final, self.program.schedule.used_by
         inside: set[object] = set(nodes)
         cost: dict[Node, int] = {}
         level: dict[Node, int] = {}

@@ -65,15 +65,18 @@ def carry_over(build: Build, loop: Loop, results: list[Node], n: int) -> list[Ca
 
 
 def values(carried: list[Carried], known: dict[Node, np.ndarray]) -> list[np.ndarray]:
-    """The functions at given q."""
+    """The functions at given q, one number per path; computed once where all paths begin at one q."""
 
     @cache
     def value(node: Node) -> np.ndarray:
         if node.is_constant:
             return np.asarray(node.value)
-        return known[node] if node in known else evaluate(node.name, node.dtype, *map(value, node.args))
+        if node in known:
+            return known[node][:1] if known[node].strides == (0,) else known[node]
+        return evaluate(node.name, node.dtype, *map(value, node.args))
 
-    return [value(function) for function, _ in carried]
+    shape = next(iter(known.values())).shape
+    return [np.broadcast_to(value(function), shape) for function, _ in carried]
 
 
 def _extend(build: Build, loop: Loop, begin: Node | None = None, body: Node | None = None) -> Node:

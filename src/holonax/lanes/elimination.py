@@ -38,7 +38,7 @@ class Pivot(NamedTuple):
 
 
 class Eliminated(NamedTuple):
-    """Pivots in the order of elimination, whether one of them was round-off, and what is left of the other rows."""
+    """Pivots in the order of elimination, and whether one of them was round-off."""
 
     pivots: list[Pivot]
     singular: Node

@@ -90,8 +90,8 @@ class Loop:
     """Repeat `body` while `going` holds, lane by lane: a lane whose condition fails keeps its values.
 
     `parameters` stand for the carried values inside; `results` for their last values outside.  Lanes that are not
-    `alive` when the loop begins take no part.  No lane goes round more than `most` times; a `rare`
-    loop is seldom entered at all.
+    `alive` when the loop begins take no part.  No lane goes round more than `most` times; a `rare` loop is
+    seldom entered at all.
     """
 
     def __init__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import final
 
 import jax
@@ -43,11 +42,6 @@ class Program:
     def carried(self) -> list[Node]:
         """The values at the beginning of a step."""
         return self.loop.parameters
-
-    @cached_property
-    def users(self) -> dict[Node, set[object]]:
-        """Which nodes use a node; a loop counts as a user of what it begins with and of what it computes."""
-        return self.schedule.users()
 
     @property
     def changing(self) -> list[int]:

@@ -32,7 +32,7 @@ class Schedule:
     """The program of one `outermost` loop, of which the values `wanted` are: `before` it, and `body` in it.
 
     `expansions` are functions that the target leaves to us; `final` gives the node that `stands_for` another one, also
-    after expansion.
+    after expansion; `used_by` says which nodes and loops use a node.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Schedule:
         self.build, self.expansions, self.stands_for = build, expansions, stands_for
         self.outermost = outermost
         self.needed: dict[Loop, set[int]] = {outermost: set(wanted)}
-        self._used_by: dict[Node, set[object]] = defaultdict(set)
+        self.used_by: dict[Node, set[object]] = defaultdict(set)
         outputs = [*(outermost.body[i] for i in wanted), build.alive]
         self._share_constants(self._find_needed(outputs))
         self.needed = {outermost: set(wanted)}
-        self._used_by.clear()
+        self.used_by.clear()
         self._find_needed(outputs)
         self._sunk: dict[Node, list[Node | Block]] = {}
         self.before: list[Node | Block] = []
@@ -74,25 +74,6 @@ class Schedule:
 
         return count(self.before) + count(self.body)
 
-    def users(self) -> dict[Node, set[object]]:
-        """Which nodes use a node; a loop counts as a user of what it begins with and of what it computes."""
-        users: dict[Node, set[object]] = defaultdict(set)
-
-        def visit(items: list[Node | Block]) -> None:
-            for item in items:
-                if isinstance(item, Node):
-                    for argument in item.args:
-                        users[self.final(argument)].add(item)
-                else:
-                    visit([*item.test, *item.body])
-
-        visit([*self.before, *self.body])
-        for loop, needed in self.needed.items():
-            outputs = [loop.going, loop.alive, *(x for i in needed for x in (loop.begin[i], loop.body[i]))]
-            for node in outputs:
-                users[self.final(node)].add(loop)
-        return users
-
     def _share_constants(self, nodes: set[Node]) -> None:
         """Write c (a b), c (a' b), ... with one c b for all of them."""
         products = {
@@ -115,7 +96,7 @@ class Schedule:
 
         def need(user: object, *nodes: Node) -> None:
             for node in nodes:
-                self._used_by[self.final(node)].add(user)
+                self.used_by[self.final(node)].add(user)
             stack.extend(nodes)
 
         need(self.outermost, *outputs)
@@ -151,7 +132,7 @@ class Schedule:
             if loop in node.loops and node not in seen:
                 seen.add(node)
                 stack += map(self.final, node.args)
-            elif node.args and node not in own and loop not in node.loops and all(map(is_inside, self._used_by[node])):
+            elif node.args and node not in own and loop not in node.loops and all(map(is_inside, self.used_by[node])):
                 own.add(node)
                 stack += map(self.final, node.args)
         return own
