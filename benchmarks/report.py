@@ -7,15 +7,29 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Row
 
 FOLDER = Path(__file__).with_name("results")
-PACKAGES = ("holonax", "jax", "jaxlib", "numpy", "llvmlite", "cupy", "diffrax", "torch", "torchsde", "openmm")
+PACKAGES = (
+    "holonax",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "llvmlite",
+    "cupy",
+    "diffrax",
+    "torch",
+    "torchsde",
+    "openmm",
+    "mici",
+    "arviz",
+)
 HEADER = "| | path-steps/s | ratio | largest \\|g\\| | compiled in | |\n| --- | ---: | ---: | ---: | ---: | --- |"
 
 
@@ -54,15 +68,6 @@ def _first_line(*command: str) -> str:
     return done.stdout.splitlines()[0].strip() if done.returncode == 0 and done.stdout else ""
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """One table per case."""
-    parts = []
-    for case in dict.fromkeys(row.case for row in rows):
-        lines = [_line(row) for row in rows if row.case == case]
-        parts.append("\n".join([f"### {case}", "", HEADER, *lines]))
-    return "\n\n".join(parts) + "\n"
-
-
 def _line(row: Row) -> str:
     if row.path_steps_per_second is None:
         return f"| {row.who} | | | | | {row.note} |"
@@ -71,7 +76,16 @@ def _line(row: Row) -> str:
     return f"| {row.who} | {numbers} | {row.note} |"
 
 
-def write(name: str, rows: Sequence[Row], heading: str) -> Path:
+def markdown(rows: Sequence[Any], header: str = HEADER, line: Callable[[Any], str] = _line) -> str:
+    """One table per case; rows with other columns bring a header and a way to write a row."""
+    parts = []
+    for case in dict.fromkeys(row.case for row in rows):
+        lines = [line(row) for row in rows if row.case == case]
+        parts.append("\n".join([f"### {case}", "", header, *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def write(name: str, rows: Sequence[Any], heading: str, table: Callable[[Sequence[Any]], str] = markdown) -> Path:
     """Write `results/name.md` and `results/name.json`; returns the former."""
     FOLDER.mkdir(exist_ok=True)
     about, when = machine(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -79,5 +93,5 @@ def write(name: str, rows: Sequence[Row], heading: str) -> Path:
     (FOLDER / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
     facts = "\n".join(f"- {key}: {value}" for key, value in about.items())
     page = FOLDER / f"{name}.md"
-    page.write_text(f"# {heading}\n\n{when}\n\n{facts}\n\n{markdown(rows)}")
+    page.write_text(f"# {heading}\n\n{when}\n\n{facts}\n\n{table(rows)}")
     return page

@@ -11,15 +11,16 @@ SOURCE = Path(__file__).parent.parent / "src" / "holonax"
 LAYERS = [  # a module may import from its own layer and from those before it
     {"errors", "version"},
     {"elementary", "solve", "system", "noise", "tableau", "tableaux", "projection", "initial", "entry"},
-    {"eliminated"},
+    {"eliminated", "lapack"},
     {"methods"},
     {"path"},
     {"lanes", "observables", "progress", "systems"},
+    {"free_energy"},
     {"engines"},
     {"recording"},
     {"chunks"},
     {"ensemble"},
-    {"studies"},
+    {"studies", "sampling"},
     {"report", "naming"},
     {"__init__", "cli"},
 ]

@@ -13,7 +13,16 @@ if os.environ.get("HOLONAX_ENABLE_X64", "1") != "0":
 from holonax import eliminated, methods, studies, systems, tableaux
 from holonax.ensemble import Run, simulate
 from holonax.entry import Entry
-from holonax.errors import HolonaxError, InputError, Interrupted, SimulationError, StartError, TableauError
+from holonax.errors import (
+    HolonaxError,
+    InputError,
+    Interrupted,
+    SimulationError,
+    StartError,
+    StepSizeWarning,
+    TableauError,
+)
+from holonax.free_energy import MeanForce
 from holonax.initial import start
 from holonax.methods import (
     VPRK,
@@ -22,6 +31,7 @@ from holonax.methods import (
     EulerMaruyama,
     EulerPrinted,
     Kicked,
+    Langevin,
     Lobatto,
     Lobatto32,
     Method,
@@ -29,8 +39,9 @@ from holonax.methods import (
     Report,
 )
 from holonax.noise import Increment, increments
-from holonax.observables import Mean
+from holonax.observables import Autocorrelation, Histogram, Max, Mean, Moments
 from holonax.path import Path, integrate
+from holonax.sampling import Samples, sample
 from holonax.solve import Newton, Status
 from holonax.studies import Curve, Study, WorkPrecision, strong_order, weak_order, work_precision
 from holonax.system import State, System
@@ -39,30 +50,38 @@ from holonax.version import __version__
 
 __all__ = [
     "VPRK",
+    "Autocorrelation",
     "Curve",
     "Entry",
     "EulerA",
     "EulerB",
     "EulerMaruyama",
     "EulerPrinted",
+    "Histogram",
     "HolonaxError",
     "Increment",
     "InputError",
     "Interrupted",
     "Kicked",
+    "Langevin",
     "Lobatto",
     "Lobatto32",
+    "Max",
     "Mean",
+    "MeanForce",
     "Method",
+    "Moments",
     "Newton",
     "Path",
     "Rattle",
     "Report",
     "Run",
+    "Samples",
     "SimulationError",
     "StartError",
     "State",
     "Status",
+    "StepSizeWarning",
     "Study",
     "System",
     "Tableau",
@@ -73,6 +92,7 @@ __all__ = [
     "increments",
     "integrate",
     "methods",
+    "sample",
     "simulate",
     "start",
     "strong_order",

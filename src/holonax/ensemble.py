@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
@@ -13,7 +14,7 @@ import numpy as np
 
 from holonax.chunks import Walk, in_order
 from holonax.engines import ENGINES, Runner, runner
-from holonax.errors import InputError, Interrupted, SimulationError, whole_number
+from holonax.errors import InputError, Interrupted, SimulationError, StepSizeWarning, whole_number
 from holonax.initial import check_start
 from holonax.methods.base import Method
 from holonax.noise import check_counter
@@ -38,6 +39,7 @@ class Run:
         failed_step: per path, the number of the step that failed (from 0), or -1.
         residual: per path, the largest residual left by Newton, or that of the failure.
         iterations: per path, the largest number of Newton iterations in a step.
+        counts: per path, how often each outcome of the method came about, by name; empty for most methods.
         observed: results of the observables, by name.
     """
 
@@ -48,6 +50,7 @@ class Run:
     failed_step: np.ndarray
     residual: np.ndarray
     iterations: np.ndarray
+    counts: dict[str, np.ndarray]
     observed: dict[str, Any]
 
 
@@ -111,13 +114,14 @@ def simulate(
     if jnp.zeros((), dtype).dtype != np.dtype(dtype):
         raise InputError('dtype = "float64" but JAX has it switched off; unset HOLONAX_ENABLE_X64 or use "float32"')
     check_start(system, start)
+    method.check(system, start)
 
     grid = Grid(save_every, steps)
     n = start.q.shape[-1]
     _check_memory(paths, len(grid.numbers), n, np.dtype(dtype))
     recorder = Recorder(grid, paths, n, np.dtype(dtype))
-    seen_on = {name: Grid(seen.every or save_every, steps) for name, seen in (observe or {}).items()}
-    stride = math.gcd(grid.stride, *(grid.stride for grid in seen_on.values()))
+    views = {name: seen.view(steps, save_every, paths, t0, t1, n, dtype) for name, seen in (observe or {}).items()}
+    stride = math.gcd(grid.stride, *(view.grid.stride for view in views.values()))
 
     program = runner(engine, system, method, n, dtype)
     walk = Walk(program, h, seed, steps, stride)
@@ -129,7 +133,7 @@ def simulate(
 
     def run_chunk(first: int) -> tuple[Fate, dict[str, Any]] | None:
         index = np.arange(first, min(first + chunk, paths))
-        watches = {name: Watch(seen, seen_on[name]) for name, seen in (observe or {}).items()}
+        watches = {name: Watch(seen, views[name], index) for name, seen in (observe or {}).items()}
         column = 0
         for block in walk.blocks(_states(initial, index, _padded(program, len(index), bool(watches))), index):
             column = recorder.see(index, block, column)
@@ -149,12 +153,11 @@ def simulate(
         def time_of(numbers: np.ndarray) -> np.ndarray:
             return t0 + (t1 - t0) * (numbers / steps)
 
-        observed = {
-            name: seen.result(time_of(seen_on[name].numbers), summaries[name]) for name, seen in (observe or {}).items()
-        }
+        observed = {name: seen.result(views[name], summaries[name]) for name, seen in (observe or {}).items()}
         fate = Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
         done = len(fate.status)
-        return Run(time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **fate._asdict(), observed=observed)
+        told = fate._asdict() | {"counts": dict(zip(method.outcomes, fate.counts.T, strict=True))}
+        return Run(time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **told, observed=observed)
 
     with Bar(paths * steps, "path-steps", show=progress) as bar:
         try:
@@ -174,6 +177,8 @@ def simulate(
             raise Interrupted(f"interrupted: {finished} of {paths} paths are done", result()) from None
 
     run = result()
+    if (concern := method.concern(run.counts)) is not None:
+        warnings.warn(concern, StepSizeWarning, stacklevel=2)
     if on_failure == "raise" and run.status.any():
         raise SimulationError(_describe_failures(run, t0, h), run)
     return run

@@ -27,6 +27,10 @@ class SimulationError(HolonaxError, RuntimeError):
         self.run = run
 
 
+class StepSizeWarning(UserWarning):
+    """A run that is right but slow, because its steps are too large."""
+
+
 def whole_number(name: str, value: object) -> int:
     """`value` as an integer (NumPy's are welcome, booleans are not), or an InputError."""
     if isinstance(value, bool):

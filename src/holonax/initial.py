@@ -157,7 +157,7 @@ def _check(point: _Point) -> None:
     tolerance = max(ON_MANIFOLD, 32 * float(np.finfo(point.q.dtype).eps))
     off = np.abs(point.g).max(axis=1, initial=0.0)
     demand(
-        (np.abs(point.g) <= tolerance * (np.abs(G) @ np.abs(point.q)[..., None])[..., 0]).all(axis=1),
+        (np.abs(point.g) <= tolerance * _sizes(G) * _sizes(point.q)[:, None]).all(axis=1),
         "g(q) = {:.3g} is not zero: q is off the manifold; correct q or pass project=True",
         off,
     )
@@ -173,13 +173,17 @@ def _check(point: _Point) -> None:
         "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
         _conditioning(schur),
     )
-    hidden = np.abs(G @ point.v[..., None])
-    off = hidden.max(axis=(1, 2), initial=0.0)
+    hidden = np.abs(G @ point.v[..., None])[..., 0]
+    off = hidden.max(axis=1, initial=0.0)
     demand(
-        (hidden <= tolerance * (np.abs(G) @ np.abs(point.v)[..., None])).all(axis=(1, 2)),
+        (hidden <= tolerance * _sizes(G) * _sizes(point.v)[:, None]).all(axis=1),
         "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
         off,
     )
+
+
+def _sizes(vectors: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(vectors, axis=-1)
 
 
 def _conditioning(matrices: np.ndarray) -> np.ndarray:

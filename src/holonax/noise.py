@@ -9,7 +9,7 @@ $$ H = \frac1h \int_0^h W\,ds - \frac{\Delta W}{2} \sim N(0, h/12), \qquad \text
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -119,7 +119,7 @@ def words(number: Any) -> Array:
     return jnp.stack([number.astype(jnp.uint32), high])
 
 
-def draw(key: Array, path: Array, step: Array, h: Array, potentials: int) -> Increment:
+def draw(key: Array, path: Array, step: Array, h: Array, processes: int) -> Increment:
     """The increment of one step of one path; `key` and `path` as two words each.
 
     The barrier keeps the compiler from fusing the noise into its consumer, so that every program that draws a number
@@ -127,9 +127,14 @@ def draw(key: Array, path: Array, step: Array, h: Array, potentials: int) -> Inc
     """
     h = jnp.asarray(h)
     variance = jnp.abs(h).astype(jnp.result_type(float))
-    z = normals(key, path, step, 2 * potentials, variance)  # Wiener increments first: without H, half the blocks
-    dW, H = z[:potentials], np.sqrt(1 / 12) * z[potentials:]
+    z = normals(key, path, step, 2 * processes, variance)  # Wiener increments first: without H, half the blocks
+    dW, H = z[:processes], np.sqrt(1 / 12) * z[processes:]
     return Increment(h, *lax.optimization_barrier((dW.astype(h.dtype), H.astype(h.dtype))))
+
+
+def spread(seed: int, number: int) -> list[int]:
+    """Seeds for several runs in a row, from one."""
+    return [int(x) for x in np.random.SeedSequence(int(seed)).generate_state(number, np.uint64)]
 
 
 def check_counter(name: str, value: Any) -> None:
@@ -140,8 +145,19 @@ def check_counter(name: str, value: Any) -> None:
         raise InputError(f"{name} = {value!r}: must be an integer from 0 to 2**64 - 1")
 
 
-def increments(system: System, *, h: Any, steps: int, seed: Any, path: Any = 0) -> Increment:
+class Driven(Protocol):
+    """What is driven by a number of Wiener processes: a method."""
+
+    def noises(self, system: System, n: int) -> int:
+        """How many there are."""
+
+
+def increments(
+    system: System, *, h: Any, steps: int, seed: Any, path: Any = 0, method: Driven | None = None
+) -> Increment:
     """The noise of one path, exactly as `simulate` uses it: an `Increment` with a leading axis of `steps`.
+
+    There is one Wiener process per stochastic potential, unless the `method` has noise of its own (`hx.Langevin`).
 
     >>> import holonax as hx, jax.numpy as jnp
     >>> oscillator = hx.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q, noise=lambda q: 0.5 * q)
@@ -158,12 +174,13 @@ def increments(system: System, *, h: Any, steps: int, seed: Any, path: Any = 0) 
         raise InputError(f"steps = {steps!r}: must be a positive integer")
     if not isinstance(h, jax.core.Tracer) and not (np.isfinite(h) and h > 0):
         raise InputError(f"h = {h}: the step size must be positive and finite")
-    _, m = system.sizes(system.dimension())
+    n = system.dimension()
+    m = system.sizes(n)[1] if method is None else method.noises(system, n)
     return _sequence(words(seed), words(path), jnp.asarray(h, jnp.result_type(float)), int(steps), m)
 
 
-def _sequence_of_steps(key: Array, path: Array, h: Array, steps: int, potentials: int) -> Increment:
-    return jax.vmap(lambda step: draw(key, path, step, h, potentials))(jnp.arange(steps))
+def _sequence_of_steps(key: Array, path: Array, h: Array, steps: int, processes: int) -> Increment:
+    return jax.vmap(lambda step: draw(key, path, step, h, processes))(jnp.arange(steps))
 
 
-_sequence = jax.jit(_sequence_of_steps, static_argnames=("steps", "potentials"))
+_sequence = jax.jit(_sequence_of_steps, static_argnames=("steps", "processes"))

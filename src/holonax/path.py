@@ -31,6 +31,7 @@ class Fate(NamedTuple):
     failed_step: Any  # the step that failed, or -1
     residual: Any  # the largest of the solved steps, or that of the failure
     iterations: Any  # the largest number of Newton iterations in a step
+    counts: Any  # how often each of the method's outcomes came about
 
 
 def attempt(system: System, method: Method, state: State, increment: Increment) -> tuple[State, Report]:
@@ -61,29 +62,31 @@ class Track(NamedTuple):
     fate: Fate
 
 
-def begin(state: State) -> Track:
-    """Paths at their start."""
+def begin(state: State, outcomes: int) -> Track:
+    """Paths at their start, with a method that has so many outcomes."""
     paths = state.q.shape[0]
     none = np.zeros(paths, np.int32)
-    return Track(state, Fate(none, none - 1, np.zeros(paths, state.q.dtype), none))
+    return Track(
+        state, Fate(none, none - 1, np.zeros(paths, state.q.dtype), none, np.zeros((paths, outcomes), np.int32))
+    )
 
 
-def advance(
-    system: System, method: Method, track: Track, key: Array, path: Array, step: Array, h: Array, potentials: int
-) -> Track:
+def advance(system: System, method: Method, track: Track, key: Array, path: Array, step: Array, h: Array) -> Track:
     """One step of one path of an ensemble, with the noise that belongs to it: what every engine repeats."""
     state, fate = track
-    new, report = attempt(system, method, state, draw(key, path, step, h, potentials))
+    noise = draw(key, path, step, h, method.noises(system, state.q.shape[0]))
+    new, report = attempt(system, method, state, noise)
     before = fate.status != Status.CONVERGED
     residual = jnp.maximum(fate.residual, report.residual)
     iterations = jnp.maximum(fate.iterations, report.iterations)
 
     def stay() -> Track:
-        now = Fate(report.status, step, report.residual, iterations)
+        now = Fate(report.status, step, report.residual, iterations, fate.counts)
         return Track(state, jax.tree.map(lambda old, new: jnp.where(before, old, new), fate, now))
 
     def go_on() -> Track:
-        return Track(new, Fate(fate.status, fate.failed_step, residual, iterations))
+        counts = fate.counts + (report.outcome == np.arange(len(method.outcomes)))
+        return Track(new, Fate(fate.status, fate.failed_step, residual, iterations, counts))
 
     return lax.cond(before | (report.status != Status.CONVERGED), stay, go_on)  # the rare case first
 
@@ -102,11 +105,12 @@ def integrate(system: System, method: Method, start: State, increments: Incremen
     """
     if start.q.ndim != 1:
         raise InputError(f"start.q has shape {start.q.shape}; integrate takes one path (use jax.vmap for several)")
-    _, m = system.sizes(start.q.shape[0])
+    n = start.q.shape[0]
+    m = method.noises(system, n)
     if increments.dW.ndim != 2 or increments.dW.shape[1] != m:
         raise InputError(
-            f"increments.dW has shape {increments.dW.shape}; (steps, {m}) is needed for the {m} stochastic potentials "
-            f"of this system at n = {start.q.shape[0]} (hx.System(..., n={start.q.shape[0]}) makes hx.increments match)"
+            f"increments.dW has shape {increments.dW.shape}; (steps, {m}) is needed for the {m} Wiener processes of "
+            f"this method on this system at n = {n} (hx.increments matches with hx.System(..., n={n}) and method=)"
         )
     increments = increments._replace(h=jnp.broadcast_to(increments.h, increments.dW.shape[:1]))
 

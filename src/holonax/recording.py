@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from holonax.engines import ROWS
-from holonax.observables import Observable
+from holonax.observables import Grid, Observable, Seen, View
 from holonax.path import Fate
-
-
-@final
-@dataclass(frozen=True)
-class Grid:
-    """The steps at which something is seen: 0, every, 2 every, ...; or, with `every=None`, the last one alone."""
-
-    every: int | None
-    steps: int
-
-    @property
-    def stride(self) -> int:
-        """A number that divides every step number on the grid."""
-        return self.every or self.steps
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """The step numbers, in order."""
-        return np.array([self.steps]) if self.every is None else np.arange(0, self.steps + 1, self.every)
-
-    def rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Which of these step numbers are on the grid, as indices into `numbers`."""
-        return np.flatnonzero(numbers == self.steps if self.every is None else numbers % self.every == 0)
 
 
 @final
@@ -59,15 +39,6 @@ class Block:
         """How the paths fared; fetched only where it is asked for, before the chunk goes on."""
         return self.look()
 
-    @property
-    def alive(self) -> np.ndarray:
-        """(rows, paths): whether the state is that of a real path that had not failed by then."""
-        number = np.zeros(self.q.shape[0], int)
-        number[: len(self.numbers)] = self.numbers
-        failed = self.fate.failed_step
-        alive = (failed < 0) | (number[:, None] <= failed)
-        return alive & (np.arange(self.q.shape[1]) < self.paths)
-
 
 class Recorder:
     """Saved states of all paths, in arrays of shape (paths, times, n)."""
@@ -87,31 +58,80 @@ class Recorder:
         return columns.stop
 
 
-class Watch:
-    """An observable at work on one chunk."""
+_alone = threading.Lock()  # for first calls: of all threads that need a program, one compiles it
 
-    def __init__(self, observable: Observable, grid: Grid) -> None:
-        self.observable, self.grid = observable, grid
+
+class Watch:
+    """An observable at work on one chunk, the consecutive paths `index`."""
+
+    def __init__(self, observable: Observable, view: View, index: np.ndarray) -> None:
+        self.observable = replace(observable, every=None, after=0)  # `view` knows them, the programs need not
+        self.view, self.index = view, index
+        self.position = 0  # on the grid
+        self.carry: Any = None
         self.pieces: list[Any] = []
 
     def see(self, block: Block) -> None:
-        """Reduce a block on the device and keep the rows that are on the grid."""
-        rows = self.grid.rows(block.numbers)
-        if len(rows):
-            q, p, alive = (_padded(x) for x in (block.q, block.p, block.alive))
-            summary = _reduce(self.observable, q, p, alive)
-            self.pieces.append(jax.tree.map(lambda x: np.asarray(x)[rows], summary))
+        """Take what is on the grid; compiled once, since blocks are made to have as many rows as there can be."""
+        rows = self.view.grid.rows(block.numbers)
+        if not len(rows):
+            return
+        padded = np.resize(rows, ROWS)
+        whole = len(rows) == ROWS == len(block.q)
+        q, p = (x if whole else x[padded] for x in (block.q, block.p))
+        failed, step = block.fate.failed_step, block.numbers[padded]
+        look = _Look(q, p, failed, step, self.position, len(rows), int(self.index[0]), len(self.index))
+        with nullcontext() if self.position else _alone:
+            if self.observable.over == "paths":
+                summary = _summarise(self.observable, look)
+                self.pieces.append(jax.tree.map(lambda x: np.asarray(x)[: len(rows)], summary))
+            else:
+                if self.carry is None:
+                    self.carry = self.observable.begin(self.view, block.q.shape[1])
+                self.carry = jax.block_until_ready(_update(self.observable, self.carry, look))  # or blocks pile up
+        self.position += len(rows)
 
     def summary(self) -> Any:
-        """The pieces, joined in time."""
-        return jax.tree.map(lambda *x: np.concatenate(x), *self.pieces)
+        """Of all that was seen: over the paths, joined in time; over time, of the real paths."""
+        if self.observable.over == "paths":
+            return jax.tree.map(lambda *x: np.concatenate(x), *self.pieces)
+        with _alone:
+            summary = jax.tree.map(np.asarray, _close(self.observable, self.carry))
+        return jax.tree.map(lambda x: x[: len(self.index)], summary) if self.observable.over == "time" else summary
 
 
-def _padded(states: Any) -> Any:
-    """As many rows as an engine ever returns, so that observables compile once."""
-    return states if len(states) == ROWS else np.resize(states, (ROWS, *states.shape[1:]))
+class _Look(NamedTuple):
+    """A block as observables see it: rows that are on the grid come first."""
+
+    q: Any
+    p: Any
+    failed_step: Any  # (paths,)
+    step: Any  # (rows,)
+    position: Any  # of the first row on the grid
+    rows: Any  # that are not padding
+    first: Any  # index of the first path
+    paths: Any  # that are not padding
+
+
+def _seen(observable: Observable, look: _Look) -> Seen:
+    values = observable.values(look.q, look.p)
+    row, column = jnp.arange(values.shape[0]), jnp.arange(values.shape[1])
+    alive = (look.failed_step < 0) | (look.step[:, None] <= look.failed_step)
+    counts = alive & (row < look.rows)[:, None] & (column < look.paths)
+    counts = counts.reshape(counts.shape + (1,) * (values.ndim - 2))
+    return Seen(values, counts, look.rows, look.position + row, look.step, look.first + column)
 
 
 @partial(jax.jit, static_argnums=0)
-def _reduce(observable: Observable, q: Array, p: Array, alive: Array) -> Any:
-    return observable.reduce(q, p, alive)
+def _summarise(observable: Observable, look: _Look) -> Any:
+    return observable.summarise(_seen(observable, look))
+
+
+@partial(jax.jit, static_argnums=0)
+def _update(observable: Observable, carry: Any, look: _Look) -> Any:
+    return observable.update(carry, _seen(observable, look))
+
+
+@partial(jax.jit, static_argnums=0)
+def _close(observable: Observable, carry: Any) -> Any:
+    return observable.close(carry)

@@ -62,9 +62,10 @@ class LaneRunner(Runner):
         self.program = program
 
     def entries(self, states: State) -> list[np.ndarray]:
-        """Entries of q, p, v, status, failed step, residual, iterations and of functions of q, in this order."""
-        arrays = [np.asarray(x, self.program.dtype) for x in states]
-        entries = [*(x for array in arrays for x in array.T), *begin(State(*arrays)).fate]
+        """Entries of q, p, v, of the fate, field by field, and of functions of q, in this order."""
+        state = State(*(np.asarray(x, self.program.dtype) for x in states))
+        track = begin(state, self.program.outcomes)
+        entries = [x for leaf in jax.tree.leaves(track) for x in (leaf.T if leaf.ndim == 2 else leaf[None])]
         return [*entries, *values(self.program.functions, dict(zip(self.program.carried, entries, strict=False)))]
 
     def begin(self, states: State) -> list[Any]:
@@ -73,7 +74,11 @@ class LaneRunner(Runner):
 
     def fate(self, carried: list) -> Fate:
         """How the paths fared so far, as NumPy arrays."""
-        return Fate(*map(np.array, jax.device_get(carried[3 * self.program.n :][: len(Fate._fields)])))
+        first, outcomes = 3 * self.program.n, self.program.outcomes
+        *single, _ = Fate._fields
+        fate = [np.array(x) for x in jax.device_get(carried[first : first + len(single) + outcomes])]
+        counts = np.array(fate[len(single) :], np.int32).reshape(outcomes, len(fate[0]))
+        return Fate(*fate[: len(single)], counts.T)  # type: ignore[call-arg]
 
     def rows(self, module: Any, paths: int, first: int, stop: int, stride: int) -> Any:
         """A buffer (rows, 2n, paths) for the q and p of a call, made by NumPy or CuPy."""

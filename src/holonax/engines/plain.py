@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array, lax
 
 from holonax.engines.base import ROWS, Runner, cores
+from holonax.lapack import over_paths
 from holonax.methods.base import Method
 from holonax.noise import words
 from holonax.path import Fate, Track, advance, begin
@@ -29,14 +30,9 @@ def _advance(
     stop: Array,
     stride: Array,
 ) -> tuple[Track, Array, Array]:
-    _, m = system.sizes(track.state.q.shape[1])
-
-    def one(track: Track, path: Array, step: Array) -> Track:
-        return advance(system, method, track, key, path, step, h, m)
-
     def body(step: Array, carry: tuple[Track, Array, Array]) -> tuple[Track, Array, Array]:
         track, q, p = carry
-        track = jax.vmap(one, in_axes=(0, 0, None))(track, path, step)
+        track = over_paths(lambda track, path: advance(system, method, track, key, path, step, h), track, path)
         row = step // stride - first // stride  # overwritten until the multiple of the stride is reached
         return track, q.at[row].set(track.state.q), p.at[row].set(track.state.p)
 
@@ -54,13 +50,14 @@ class PlainRunner(Runner):
 
     def __init__(self, system: System, method: Method, dtype: str) -> None:
         self.system, self.method, self.dtype = system, method, dtype
+        self.outcomes = len(method.outcomes)
         on_cpu = jax.default_backend() == "cpu"
         self.chunk = self.grain = 32 if on_cpu else 2**14
         self.workers = cores() if on_cpu else 1
 
     def begin(self, states: State) -> Track:
         """Paths at their start."""
-        return jax.tree.map(jnp.asarray, begin(State(*(np.asarray(x, self.dtype) for x in states))))
+        return jax.tree.map(jnp.asarray, begin(State(*(np.asarray(x, self.dtype) for x in states)), self.outcomes))
 
     def advance(
         self, carried: Track, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int

@@ -8,7 +8,7 @@ from typing import final
 import jax
 import numpy as np
 
-from holonax.lanes import indexing, newton, primitives  # noqa: F401 - they register translations
+from holonax.lanes import factors, indexing, newton, primitives  # noqa: F401 - they register translations
 from holonax.lanes.carry import Carried, carry_over
 from holonax.lanes.graph import Build, Loop, Node
 from holonax.lanes.schedule import Expansions, Schedule
@@ -29,6 +29,7 @@ class Program:
     """
 
     n: int
+    outcomes: int
     dtype: str
     loop: Loop
     schedule: Schedule
@@ -56,13 +57,13 @@ class Program:
 
 def program(system: System, method: Method, n: int, dtype: str, expansions: Expansions, most: int) -> Program:
     """Trace, translate and schedule; `Untranslatable` says why not, also if there are more than `most` operations."""
-    _, potentials = system.sizes(n)
     one, word = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((2,), np.uint32)
     vector, whole = jax.ShapeDtypeStruct((n,), dtype), jax.ShapeDtypeStruct((), np.int32)
-    track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole))
+    counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
+    track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole, counts))
 
     def step(track: Track, number, h, key, path):  # type: ignore[no-untyped-def]
-        return advance(system, method, track, key, path, number, h, potentials)
+        return advance(system, method, track, key, path, number, h)
 
     traced = jax.make_jaxpr(step)(track, whole, one, word, word)
 
@@ -83,11 +84,13 @@ def program(system: System, method: Method, n: int, dtype: str, expansions: Expa
     results = [x for array in ends for x in array.flat]
     if build.count > most:
         raise Untranslatable(f"a program of {build.count} operations (its limit is {most})")
-    wanted = [*range(2 * n), *range(3 * n, 3 * n + len(Fate._fields))]
+    wanted = [*range(2 * n), *range(3 * n, len(begin))]
     carried = carry_over(build, loop, results, n)
     loop.close(build, build.number(True, "bool"), results)
     schedule = Schedule(build, loop, wanted, expansions, dict(carried))
-    return Program(n, dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h, carried)
+    return Program(
+        n, len(method.outcomes), dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h, carried
+    )
 
 
 def _FIXED(dtype: str) -> list[tuple[str, str]]:

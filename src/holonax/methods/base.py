@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from holonax.noise import Increment
@@ -17,7 +19,7 @@ class Report(NamedTuple):
     r"""What observers may want to know of a step, and the next step does not need.
 
     `V` are the velocities of the stages, `lam` the constraint impulses $h b_i \Lambda^i$ in the order in which they
-    act, the last one being that of the projection.
+    act, the last one being that of the projection.  `outcome` is the number of the method's outcome that came about.
     """
 
     status: Array
@@ -25,11 +27,13 @@ class Report(NamedTuple):
     iterations: Array
     V: Array
     lam: Array
+    outcome: Array
 
     @staticmethod
-    def of(solved: Solved, V: Array, lam: Array) -> Report:
+    def of(solved: Solved, V: Array, lam: Array, outcome: Array | None = None) -> Report:
         """The report of a step whose equations were `solved`."""
-        return Report(solved.status, solved.residual, solved.iterations, V, lam)
+        outcome = jnp.zeros((), jnp.int32) if outcome is None else outcome
+        return Report(solved.status, solved.residual, solved.iterations, V, lam, outcome)
 
 
 class Method(ABC):
@@ -45,6 +49,7 @@ class Method(ABC):
         symmetric: whether a step backwards undoes a step forwards.
         keeps_manifold: whether states stay on $T^*S$.
         cost: unknowns of the equations that a step solves, before the projection's n + k.
+        outcomes: names of what a step may come to, for methods that accept or reject; a run counts them.
     """
 
     symplectic: ClassVar[bool] = True
@@ -74,6 +79,22 @@ class Method(ABC):
     @abstractmethod
     def cost(self) -> str:
         """Unknowns of the equations that a step solves, before the projection's n + k."""
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Names of what a step may come to; most methods have nothing to count."""
+        return ()
+
+    def noises(self, system: System, n: int) -> int:
+        """Number of Wiener processes that drive a step: one per stochastic potential."""
+        return system.sizes(n)[1]
+
+    def check(self, system: System, start: State) -> None:  # noqa: B027 - most methods take every system
+        """Raise an InputError if the method is not made for this system."""
+
+    def concern(self, counts: dict[str, np.ndarray]) -> str | None:
+        """What a user should be warned of after a run with these outcomes per path, or None."""
+        return None
 
     @abstractmethod
     def step(self, system: System, state: State, increment: Increment) -> tuple[State, Report]:

@@ -21,6 +21,7 @@ import numpy as np
 from jax import Array, lax
 
 from holonax.errors import InputError, Interrupted, whole_number
+from holonax.lapack import over_paths
 from holonax.methods.base import Method
 from holonax.noise import Increment, check_counter, draw, words
 from holonax.path import guarded_step
@@ -109,7 +110,7 @@ def _advance(
             state, report = guarded_step(system, method, state, status, Increment(increment.h, dW, H))
             return state, report.status
 
-        return jax.vmap(one)(state, status, increment.dW, increment.H)
+        return over_paths(one, state, status, increment.dW, increment.H)
 
     def step_level(level: Array, carry: _Carry) -> _Carry:
         ends, W, J = carry
@@ -175,7 +176,7 @@ def run(
     if paths < 2:
         raise InputError(f"paths = {paths!r}: a study needs at least 2 paths")
     check_counter("seed", seed)
-    _, m = system.sizes(start.q.shape[0])
+    m = reference.noises(system, start.q.shape[0])
     carry = _begin(start, len(methods), len(levels.h), m)
     factors, key, h = jnp.asarray(levels.factors), words(seed), jnp.asarray(levels.h_ref, start.q.dtype)
     common = int(np.lcm.reduce(levels.factors))  # where all levels meet

@@ -13,7 +13,7 @@ from jax import Array
 import holonax.studies.lockstep as lockstep
 from holonax.errors import InputError, Interrupted, SimulationError
 from holonax.initial import check_start
-from holonax.methods import Kicked, Lobatto
+from holonax.methods import Kicked, Langevin, Lobatto
 from holonax.methods.base import Method
 from holonax.solve import Status
 from holonax.studies.fit import batch_means, fit, resampled
@@ -248,8 +248,17 @@ def _prepare(
     if on_failure not in ("raise", "mark"):
         raise InputError(f"on_failure = {on_failure!r}: choose one of 'raise', 'mark'")
     check_start(system, start)
-    noisy = system.sizes(start.q.shape[-1])[1] > 0
-    return Levels.of(h, t1, refine), reference or (Kicked() if noisy else Lobatto(6)), noisy
+    noises = [method.noises(system, start.q.shape[-1]) for method in methods]
+    own = next((method for method in methods if isinstance(method, Langevin)), None)  # an equation of its own
+    reference = reference or own or (Kicked() if any(noises) else Lobatto(6))
+    for method in (*methods, reference):
+        method.check(system, start)
+    if {*noises} != {reference.noises(system, start.q.shape[-1])}:
+        raise InputError(
+            f"the methods are driven by {noises} Wiener processes, the reference by "
+            f"{reference.noises(system, start.q.shape[-1])}: they must solve the same equation with the same noise"
+        )
+    return Levels.of(h, t1, refine), reference, any(noises)
 
 
 def _power(same: bool, power: int) -> int:

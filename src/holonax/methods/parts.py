@@ -1,0 +1,106 @@
+r"""The parts that a Langevin step is composed of: drift along a geodesic, kick, heat bath.
+
+A part may leave the momentum off the cotangent space, by $g'(q)^T \mu$ at the current $q$.  Nothing that follows
+notices: the first multiplier of a drift absorbs it, a kick and the bath are linear in $p$ up to the projection, and
+`Passage.settle` takes it out where the momentum itself is needed.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from holonax.methods.base import Method, Report
+from holonax.methods.vprk import solve_stages
+from holonax.noise import Increment
+from holonax.projection import project_momentum
+from holonax.solve import Newton, Solved
+from holonax.system import State, System
+from holonax.tableaux import RATTLE
+
+
+class Passage:
+    """A path on its way through a step: where it is, and what was solved so far."""
+
+    def __init__(self, system: System, newton: Newton, state: State) -> None:
+        self.system, self.newton, self.state = system, newton, state
+        zero = jnp.zeros((), state.q.dtype)
+        self.solved = Solved(jnp.zeros((), jnp.int32), zero, jnp.zeros((), jnp.int32))
+        self.V: list[Array] = []
+        self.lam: list[Array] = []
+
+    def drift(self, t: Array) -> None:
+        r"""A: one RATTLE step for the kinetic part $L(q, v) - L(q, 0)$ alone."""
+        kinetic = System(lambda q, v: self.system.lagrangian(q, v) + self.potential(q), self.system.constraint)
+        stages = solve_stages(kinetic, RATTLE, self.newton, self.state, t, weights=None)
+        self._arrive(State(stages.q1, stages.p_hat, stages.V[-1]), stages.solved, stages.V, stages.lam)
+
+    def kick(self, t: Array) -> None:
+        r"""B: $p \mapsto p - t\,U'(q)$."""
+        q = self.state.q
+        self.state = self.state._replace(p=self.state.p + t * self.system.force(q, jnp.zeros_like(q)))
+
+    def bathe(self, t: Array, friction: float, temperature: float, dW: Array) -> None:
+        r"""O with one friction for all coordinates, exact: with $c = e^{-\gamma t}$ and $C C^T = M$,
+
+        $$ p_{kin} \mapsto c\,p_{kin} + \sqrt{T (1 - c^2)}\,C\,\Delta W/\sqrt t, \qquad \text{projected}. $$
+        """
+        q, p = self.state.q, self.state.p
+        offset, factor = self._mass(q)
+        decay = jnp.exp(-friction * t)
+        strength = jnp.sqrt(-temperature * jnp.expm1(-2 * friction * t) / t)
+        self.state = self.state._replace(p=offset + decay * (p - offset) + strength * (factor @ dW))
+
+    def bathe_midpoint(self, t: Array, friction: Array, temperature: float, dW: Array) -> None:
+        r"""O with a friction for each coordinate: with $R = \mathrm{diag}\sqrt{\gamma_i}$, the $(v_1, \mu)$ with
+
+        $$ p_1 = p - \frac t2 R M R (v + v_1) + \sqrt{2T}\,R\,C\,\Delta W + g'(q)^T \mu, \qquad g'(q) v_1 = 0. $$
+        """
+        self.settle()
+        q, p, v = self.state
+        _, factor = self._mass(q)
+        root = jnp.sqrt(friction)
+        noise = jnp.sqrt(2 * temperature) * root * (factor @ dW)
+
+        def residual(v1: Array, mu: Array) -> tuple[Array, Array]:
+            resistance = root * (factor @ (factor.T @ (root * (v + v1))))
+            impulse = noise - 0.5 * t * resistance + self.system.reaction(q, mu)
+            return self.system.momentum(q, v1) - p - impulse, self.system.hidden(q, v1)
+
+        (v1, mu), solved = self.newton(residual, (v, 0 * self.system.g(q)))
+        self._arrive(State(q, self.system.momentum(q, v1), v1), solved, v1[None], mu[None])
+
+    def step(self, method: Method, h: Array) -> None:
+        """A step of another method, from a settled state and without noise."""
+        none = jnp.zeros((method.noises(self.system, self.state.q.shape[0]),), self.state.q.dtype)
+        state, report = method.step(self.system, self.state, Increment(h, none, none))
+        self._arrive(state, Solved(report.status, report.residual, report.iterations), report.V, report.lam)
+
+    def settle(self) -> None:
+        """Project the momentum, and find the velocity that belongs to it."""
+        q, p, guess = self.state.q, self.state.p, self.state.guess
+        end = project_momentum(self.system, q, p, guess, self.newton)
+        self._arrive(State(q, end.p, end.v), end.solved, end.v[:0].reshape(0, len(q)), end.mu[None])
+
+    def report(self) -> Report:
+        """What was solved on the way."""
+        return Report.of(self.solved, jnp.concatenate(self.V), jnp.concatenate(self.lam))
+
+    def potential(self, q: Array) -> Array:
+        """$U(q) = -L(q, 0)$."""
+        return -self.system.lagrangian(q, jnp.zeros_like(q))
+
+    def energy(self) -> Array:
+        """$H = p v - L(q, v)$ of a settled state."""
+        q, p, v = self.state
+        return p @ v - self.system.lagrangian(q, v)
+
+    def _mass(self, q: Array) -> tuple[Array, Array]:
+        """$L_v(q, 0)$, the momentum of rest, and Cholesky's factor of the mass matrix."""
+        rest = jnp.zeros_like(q)
+        return self.system.momentum(q, rest), jnp.linalg.cholesky(self.system.mass(q, rest))
+
+    def _arrive(self, state: State, solved: Solved, V: Array, lam: Array) -> None:
+        self.state, self.solved = state, self.solved.then(solved)
+        self.V.append(V)
+        self.lam.append(lam)
