@@ -1,5 +1,6 @@
 """The lane compiler: what folds away, what is shared, what it can translate, and what it says when it cannot."""
 
+import itertools
 import warnings
 
 import jax
@@ -69,6 +70,23 @@ FUNCTIONS_OF_ARRAYS = {
     "indexing": lambda x: x[I] + x[jnp.array([0, 3, 1])] + jnp.zeros(3).at[jnp.array([0, 2, 0])].add(x[:3]),
     "updates": lambda x: x.at[1:3].set(7.0).at[0].multiply(2.0) + lax.dynamic_update_slice(x, x[:2], (2,)),
     "matrices": lambda x: jnp.linalg.solve(jnp.diag(x + 3) + 0.1 * jnp.outer(x, x), x) + jnp.trace(jnp.outer(x, x)),
+    "factors": lambda x: jnp.linalg.cholesky(jnp.diag(x**2 + 3) + jnp.outer(x, x)),
+    "derivatives of factors": lambda x: jax.grad(
+        lambda y: jnp.sum(jnp.linalg.cholesky(jnp.diag(y**2 + 3) + jnp.outer(y, y)) ** 3)
+    )(x),
+    "triangles": lambda x: sum(
+        lax.linalg.triangular_solve(
+            M[:, :3] + 2 * jnp.eye(3) + jnp.diag(x[:3] ** 2),
+            jnp.outer(x[:3], x[1:]),
+            left_side=left,
+            lower=lower,
+            transpose_a=transpose,
+            unit_diagonal=unit,
+        )
+        * weight
+        for weight, (left, lower, transpose, unit) in enumerate(itertools.product((True, False), repeat=4), 1)
+    ),
+    "batches of factors": lambda x: jax.vmap(lambda y: jnp.linalg.cholesky(jnp.diag(x**2 + 3) + y))(jnp.ones(2)),
     "norms": lambda x: jnp.linalg.norm(x) + jnp.cross(x[:3], x[1:]).sum() + jnp.mean(x) + jnp.var(x),
     "fori_loop": lambda x: lax.fori_loop(0, 3, lambda i, y: y * x + i, x),
     "scan": lambda x: lax.scan(lambda c, a: (c * a + 1, c + a), 0.5, x)[1],

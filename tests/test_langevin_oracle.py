@@ -191,35 +191,46 @@ def agree(name, friction=FRICTION, **options):
     assert all(int(report.status) == 0 for report in reports)
 
 
+@pytest.mark.parametrize(
+    ("name", "splitting"),
+    [
+        ("pendulum", "BAOAB"),
+        ("pendulum", "OAOBOAO"),
+        ("ellipsoid", "OBABO"),
+        ("ellipsoid", "AOBO"),
+        ("rigid_body", "BAOAB"),
+        ("chain", "OBAOABO"),
+        ("plane", "OAB"),
+    ],
+)
+def test_a_splitting_agrees_with_the_oracle(name, splitting):
+    agree(name, splitting=splitting)
+
+
+@pytest.mark.study
 @pytest.mark.parametrize("splitting", SPLITTINGS)
-@pytest.mark.parametrize("name", ["pendulum", "ellipsoid"])
+@pytest.mark.parametrize("name", ["pendulum", "ellipsoid", "rigid_body", "chain", "plane"])
 def test_every_splitting_agrees_with_the_oracle(name, splitting):
     agree(name, splitting=splitting)
 
 
-@pytest.mark.parametrize("splitting", ["BAOAB", "OBAOABO"])
-@pytest.mark.parametrize("name", ["rigid_body", "chain", "plane"])
-def test_other_systems_agree_with_the_oracle(name, splitting):
-    agree(name, splitting=splitting)
-
-
-@pytest.mark.parametrize("name", ["ellipsoid", "rigid_body", "plane"])
+@pytest.mark.parametrize("name", ["ellipsoid", "plane"])
 def test_several_inner_steps_agree_with_the_oracle(name):
     agree(name, inner=3)
 
 
-@pytest.mark.parametrize("name", ["pendulum", "ellipsoid", "rigid_body", "plane"])
+@pytest.mark.parametrize("name", ["pendulum", "plane"])
 def test_a_method_as_core_agrees_with_the_oracle(name):
     agree(name, core=hx.Rattle())
 
 
-@pytest.mark.parametrize("splitting", ["BAOAB", "OABAO", "OAB"])
-@pytest.mark.parametrize("name", ["pendulum", "ellipsoid", "plane"])
+@pytest.mark.parametrize(("name", "splitting"), [("pendulum", "BAOAB"), ("plane", "OABAO")])
 def test_one_friction_per_coordinate_agrees_with_the_oracle(name, splitting):
     s = exact.MECHANICS[name]
     agree(name, friction=tuple(float(f) for f in frictions(s)[1]), splitting=splitting)
 
 
+@pytest.mark.study
 def test_one_friction_per_coordinate_agrees_with_the_oracle_around_a_core():
     agree("ellipsoid", friction=(0.3, 0.0, 1.5), core=hx.Rattle())
 
@@ -238,16 +249,21 @@ def outcomes(name, h, steps, start=None, friction=FRICTION, **options):
 BOTH = {exact.ACCEPTED, exact.REJECTED}
 
 
-@pytest.mark.parametrize("splitting", ["BAOAB", "OBABO", "ABOBA", "OABAO"])
+@pytest.mark.parametrize("splitting", ["BAOAB", "OBABO"])
 def test_metropolis_agrees_with_the_oracle(splitting):
     assert outcomes("pendulum", 1.3, 20, splitting=splitting) >= BOTH
 
 
 def test_metropolis_agrees_with_the_oracle_where_the_mass_depends_on_the_position():
     assert outcomes("even_ellipsoid", 0.7, 20) >= BOTH
+
+
+@pytest.mark.study
+def test_metropolis_agrees_with_the_oracle_with_everything_at_once():
     assert outcomes("even_ellipsoid", 0.9, 8, friction=(0.3, 0.0, 1.5), inner=2, splitting="OBABO") >= {exact.ACCEPTED}
 
 
+@pytest.mark.study
 def test_metropolis_agrees_with_the_oracle_around_a_core():
     assert outcomes("even_ellipsoid", 0.9, 15, core=hx.Rattle()) >= BOTH
 

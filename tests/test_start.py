@@ -186,3 +186,12 @@ def test_derived_quantities_against_hand_written_ones():
 def test_a_velocity_that_does_not_exist_is_nan_and_a_simulation_says_so():
     bounded = hx.System(lambda q, v: jnp.sum(jnp.sqrt(1.0 + v**2)) - q @ q)  # |L_v| < 1 everywhere
     assert bool(jnp.isnan(bounded.velocity(jnp.zeros(1), jnp.array([2.0]))).all())
+
+
+def test_round_off_in_a_velocity_is_no_objection():
+    """The terms of g' v may all but vanish one by one, and one path of many may be all but at rest."""
+    system = hx.System(lambda q, v: 0.5 * v @ v, lambda q: q @ q - 1.0, n=3)
+    hx.start(system, q=[1.0, 0.0, 0.0], v=[1e-17, 1.0, 0.0])
+    hx.start(system, q=[[1.0, 0.0, 0.0]] * 2, v=[[0.0, 1.0, 0.0], [1e-17, 1e-9, 0.0]])
+    with pytest.raises(hx.StartError, match="not tangent"):
+        hx.start(system, q=[[1.0, 0.0, 0.0]] * 2, v=[[0.0, 1.0, 0.0], [1e-9, 1e-9, 0.0]])

@@ -16,7 +16,8 @@ from holonax.solve import Newton, Status
 from holonax.system import State, System
 
 ON_MANIFOLD = 1e-10
-"""Largest |g| and |g' v| accepted at a start, relative to |g'||q| and |g'||v| (or 32 eps in single precision)."""
+"""Largest |g| and |g' v| accepted at a start, relative to |g'||q| and |g'||v|, v the largest of all paths (or 32 eps in
+single precision)."""
 
 FULL_RANK = 1e-12
 """Smallest ratio of singular values accepted of g', of L_vv and of g' L_vv^-1 g'^T."""
@@ -176,7 +177,7 @@ def _check(point: _Point) -> None:
     hidden = np.abs(G @ point.v[..., None])[..., 0]
     off = hidden.max(axis=1, initial=0.0)
     demand(
-        (hidden <= tolerance * _sizes(G) * _sizes(point.v)[:, None]).all(axis=1),
+        (hidden <= tolerance * _sizes(G) * _sizes(point.v).max()).all(axis=1),  # one of many may be all but at rest
         "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
         off,
     )

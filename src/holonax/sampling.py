@@ -146,9 +146,11 @@ def sample(
         raise InputError(
             f"warmup = {warmup}: at least {ROUNDS} steps are needed to find the step size, or give step_size="
         )
-    for name, value in (("target_acceptance", target_acceptance), ("target_energy_error", target_energy_error)):
-        if not 0.0 < value < (1.0 if name == "target_acceptance" else math.inf):
-            raise InputError(f"{name} = {value}: must be positive" + (" and below 1" if "acc" in name else ""))
+    if not 0.0 < target_acceptance < 1.0:
+        raise InputError(f"target_acceptance = {target_acceptance}: must lie between 0 and 1")
+    for name, value in (("target_energy_error", target_energy_error), ("step_size", step_size)):
+        if value is not None and not 0.0 < value < math.inf:
+            raise InputError(f"{name} = {value}: must be positive")
     check_counter("seed", seed)
 
     q = _places(q0, chains)
@@ -198,7 +200,7 @@ def _warm_up(
             run = simulate(system, chain, state, t1=h * here, h=h, seed=seeds[number], **options)
             state = State(run.q[:, -1], run.p[:, -1])
             errors.append(_energy_error(float(np.mean(run.counts["accepted"])) / here))
-            correction = math.log(target / max(errors[-1], 1e-300)) / 3  # the energy error of a step is O(h^3)
+            correction = (math.log(target) - math.log(max(errors[-1], 1e-300))) / 3  # the energy error of a step is O(h^3)
             if not method.metropolis and (run.counts["unsolved"] + run.counts["irreversible"]).any():
                 failing.append(h)
                 correction = min(correction, -0.5)
@@ -217,8 +219,10 @@ def _energy_error(acceptance: float) -> float:
 
 def _places(q0: Any, chains: int | None) -> np.ndarray:
     q = np.asarray(q0, float)
+    if chains is not None and whole_number("chains", chains) < 1:
+        raise InputError(f"chains = {chains}: must be a positive integer")
     if q.ndim == 1:
-        return np.tile(q, (4 if chains is None else whole_number("chains", chains), 1))
+        return np.tile(q, (4 if chains is None else chains, 1))
     if q.ndim != 2 or chains not in (None, len(q)):
         raise InputError(f"q0 has shape {q.shape}; it must be (n,), or (chains, n) with chains = {chains}")
     return q
