@@ -37,8 +37,9 @@ study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'
 	touch $@
 
-bench: .venv/bench  ## speed beside hand-written C and other libraries (about 3 minutes; writes benchmarks/results/)
+bench: .venv/bench  ## speed beside hand-written C and other libraries (about 8 minutes; writes benchmarks/results/)
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.sampling
 
 bench-gpu: .venv/ready  ## the same on an NVIDIA GPU (needs the extra [cuda])
 	$(BIN)/python -m benchmarks.gpu_main

@@ -124,11 +124,11 @@ def test_a_mass_matrix_that_depends_on_the_position():
 # What is refused.
 
 
-@pytest.mark.parametrize("which", [1, -2])
-def test_a_constraint_that_is_not_there(which):
+def test_a_constraint_that_is_not_there():
     system = plane(lambda q: q[0] - 1.0)
-    with pytest.raises(hx.InputError, match=f"which = {which}: the system has 1 constraints"):
-        measured(system, [1.0, 0.0], which)
+    for which in (1, -2):
+        with pytest.raises(hx.InputError, match=f"which = {which}: the system has 1 constraints"):
+            measured(system, [1.0, 0.0], which)
 
 
 @pytest.mark.parametrize("temperature", [-1.0, float("nan")])

@@ -152,8 +152,9 @@ def test_engines_take_the_same_paths(name, method):
 # The invariant measure.
 
 
-@pytest.mark.parametrize("method", [BAOAB, hx.Langevin((0.5, 1.0, 3.0), 1.0)], ids=str)
-@pytest.mark.parametrize("x", [0.5, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize(
+    ("x", "method"), [*((x, BAOAB) for x in (0.5, 1.0, 2.0, 5.0)), (2.0, hx.Langevin((0.5, 1.0, 3.0), 1.0))], ids=str
+)
 def test_the_pendulum_at_temperature_one(x, method):
     system = hx.systems.pendulum(noise=None, gravity=x).system
     start = hx.start(system, q=[1.0, 0.0, 0.0])
@@ -236,12 +237,12 @@ def test_the_way_back_must_be_checked(monkeypatch):
 def test_chains_with_too_large_a_step_say_so_and_stay_where_they_are():
     system, start = quiet("pendulum")
     with pytest.warns(hx.StepSizeWarning, match=r"chain \d+ \d+% \(\d+ unsolved, .* of 50\).*use a smaller h"):
-        run = hx.simulate(system, hx.Langevin(1.0, 1.0, metropolis=True), start, t1=500.0, h=10.0, paths=64)
+        run = hx.simulate(system, hx.Langevin(1.0, 1.0, metropolis=True), start, t1=75.0, h=1.5, paths=64)
     assert (run.status == 0).all()
     assert (sum(run.counts.values()) == 50).all()
     moved = np.abs(np.diff(run.q, axis=1)).max(axis=2) > 1e-12
     np.testing.assert_array_equal(moved.sum(axis=1), run.counts["accepted"])
-    assert run.counts["unsolved"].sum() > run.counts["accepted"].sum()
+    assert run.counts["unsolved"].sum() > run.counts["accepted"].sum() > 0
 
 
 def test_without_metropolis_such_a_path_stops():
