@@ -251,7 +251,7 @@ def free_energy() -> Figure:
     """Mean force at some lengths, and its integral."""
     T = 0.7
 
-    def held(r: float) -> Any:
+    def held(r: float, seed: int) -> Any:
         def constraint(q: Any) -> Any:
             a, b, c = q.reshape(3, 3)
             return jnp.array([(b - a) @ (b - a) - 1.0, (c - b) @ (c - b) - 1.0, jnp.sqrt((c - a) @ (c - a)) - r])
@@ -261,7 +261,15 @@ def free_energy() -> Figure:
         start = hx.start(system, q=[-r / 2, 0.0, 0.0, 0.0, height, 0.0, r / 2, 0.0, 0.0])
         observe = {"force": hx.MeanForce(system, temperature=T, after=200, every=5)}
         run = hx.simulate(
-            system, hx.Langevin(1.0, T), start, t1=210.0, h=0.05, paths=2048, save_every=None, observe=observe
+            system,
+            hx.Langevin(1.0, T),
+            start,
+            t1=210.0,
+            h=0.05,
+            paths=2048,
+            seed=seed,
+            save_every=None,
+            observe=observe,
         )
         return run.observed["force"]
 
@@ -277,8 +285,8 @@ def free_energy() -> Figure:
 
     print(f"\nMean force on the length r of the trimer at T = {T:g}: found, exact; without the metric term, exact")
     results = []
-    for r in LENGTHS:
-        results.append(held(r))
+    for seed, r in enumerate(LENGTHS):  # independent runs
+        results.append(held(r, seed))
         text = f"  {r:.2f}  {results[-1].force:.4f} +- {results[-1].stderr:.4f}  {slope(exact, r):.4f}"
         print(f"{text}   {results[-1].rigid:.4f} +- {results[-1].rigid_stderr:.4f}  {slope(rigid, r):.4f}", flush=True)
     found, error, wrong, wrong_error = (

@@ -214,7 +214,7 @@ def poloidal_angles():
     start = hx.start(system, q=[1.5, 0.0, 0.0])
     method = hx.Langevin(1.0, 1.0, metropolis=True)
     with pytest.warns(hx.StepSizeWarning, match="smaller h"):
-        run = hx.simulate(system, method, start, t1=480.0, h=1.2, paths=8192, seed=7, save_every=None)
+        run = hx.simulate(system, method, start, t1=800.0, h=2.0, paths=8192, seed=7, save_every=None)
     q = run.q[:, 0]
     return np.arctan2(q[:, 2], np.hypot(q[:, 0], q[:, 1]) - 1.0), run.counts
 
@@ -229,6 +229,20 @@ def test_the_way_back_must_be_checked(monkeypatch):
     monkeypatch.setattr(metropolis, "comes_back", lambda *_: True)
     angles, _ = poloidal_angles()
     assert chi_squared(angles, density) < 1e-20
+
+
+@pytest.mark.parametrize("options", [{}, {"splitting": "OBABO"}, {"metropolis": True}], ids=str)
+def test_a_force_along_the_normal_does_not_matter(options):
+    """U is constant on the sphere; its large gradient there must not lead Newton to the other side."""
+    free, steep = (
+        hx.System(lambda q, v, c=c: 0.5 * v @ v - c * q @ q, lambda q: q @ q - 1.0, n=3) for c in (0.0, 10.0)
+    )
+    method = hx.Langevin(1.0, 0.01, **options)
+    ends = []
+    for system in (free, steep):
+        start = hx.start(system, q=[0.0, 0.0, 1.0])
+        ends.append(hx.simulate(system, method, start, t1=5.0, h=0.5, paths=64).q)
+    np.testing.assert_allclose(*ends, atol=1e-9)
 
 
 # When steps are too large.

@@ -200,7 +200,9 @@ def _warm_up(
             run = simulate(system, chain, state, t1=h * here, h=h, seed=seeds[number], **options)
             state = State(run.q[:, -1], run.p[:, -1])
             errors.append(_energy_error(float(np.mean(run.counts["accepted"])) / here))
-            correction = (math.log(target) - math.log(max(errors[-1], 1e-300))) / 3  # the energy error of a step is O(h^3)
+            correction = (
+                math.log(target) - math.log(max(errors[-1], 1e-300))
+            ) / 3  # the energy error of a step is O(h^3)
             if not method.metropolis and (run.counts["unsolved"] + run.counts["irreversible"]).any():
                 failing.append(h)
                 correction = min(correction, -0.5)
@@ -253,9 +255,9 @@ def _system(
     surface = System(lambda q, v: 0.5 * v @ M @ v, constraint, n=n)
 
     def target(q: Array) -> Array:
-        G = jax.jacfwd(surface.g)(q)
-        if len(G) == 0 or (measure == "surface" and mass is None):
+        if constraint is None or (measure == "surface" and mass is None):
             return log_density(q)
+        G = jax.jacfwd(surface.g)(q)
         if measure == "delta":
             return log_density(q) - 0.5 * _log_determinant(G @ inverse @ G.T)
         return log_density(q) - 0.5 * (_log_determinant(G @ inverse @ G.T) - _log_determinant(G @ G.T))
@@ -265,4 +267,6 @@ def _system(
 
 def _log_determinant(matrix: Array) -> Array:
     """Of a symmetric positive matrix."""
+    if len(matrix) == 1:
+        return jnp.log(matrix[0, 0])
     return 2 * jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(matrix))))

@@ -48,7 +48,7 @@ def accept_or_reject(
     undone = (back.solved.status == Status.CONVERGED) & comes_back(here, there.state, back.state, h)
     accepted = rise <= temperature * patience
     outcome = jnp.where(solved, jnp.where(undone, jnp.where(accepted, ACCEPTED, REJECTED), IRREVERSIBLE), UNSOLVED)
-    passage.state = jax.tree.map(
+    passage.state = jax.tree.map(  # settled either way
         lambda new, old: jnp.where(outcome == ACCEPTED, new, old), there.state, reversed_motion(here)
     )
     return outcome.astype(jnp.int32)
@@ -72,13 +72,18 @@ def comes_back(here: State, there: State, back: State, h: Array) -> Array:
 def concern(counts: dict[str, np.ndarray]) -> str | None:
     """What to warn of where too many proposals could not be solved or undone; `counts` per chain, by outcome."""
     proposals = np.maximum(sum(counts.values()), 1)
-    rate = (counts["unsolved"] + counts["irreversible"]) / proposals
-    worried, worst = np.count_nonzero(rate > WORRYING), int(np.argmax(rate))
-    if not worried:
+    failures = counts["unsolved"] + counts["irreversible"]
+    for failed, tried in ((failures, proposals), (failures.sum(), proposals.sum())):
+        if np.any(failed - 5 * np.sqrt(failed) > WORRYING * tried):  # not by chance
+            break
+    else:
         return None
+    rate = failures / proposals
+    many, worst = np.count_nonzero(rate > WORRYING), int(np.argmax(rate))
     return (
-        f"{worried} of {len(rate)} chains could not solve, or not undo, more than {WORRYING:.0%} of their proposals; "
+        f"{many} of {len(rate)} chains could not solve, or not undo, more than {WORRYING:.0%} of their proposals; "
         f"chain {worst} {rate[worst]:.0%} ({counts['unsolved'][worst]} unsolved, {counts['irreversible'][worst]} "
         f"irreversible of {proposals[worst]}). They kept their state each time, which is right but slow: the step is "
-        "too large for the curvature of the constraint; use a smaller h"
+        "too large for the curvature of the constraint; use a smaller h (in hx.sample: step_size, or a higher "
+        "target_acceptance)"
     )

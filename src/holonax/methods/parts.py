@@ -1,8 +1,9 @@
 r"""The parts that a Langevin step is composed of: drift along a geodesic, kick, heat bath.
 
-A part may leave the momentum off the cotangent space, by $g'(q)^T \mu$ at the current $q$.  Nothing that follows
-notices: the first multiplier of a drift absorbs it, a kick and the bath are linear in $p$ up to the projection, and
-`Passage.settle` takes it out where the momentum itself is needed.
+A part may leave the momentum off the cotangent space, by $g'(q)^T \mu$ at the current $q$.  Kicks and the bath do not
+mind, being linear in $p$ up to the projection.  A drift could absorb it in its first multiplier, but Newton, which
+starts from it, might then find another point of $S$: a strong force normal to $S$, which cannot matter, would matter.
+So `settle` takes it out before every drift and at the end.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Passage:
 
     def __init__(self, system: System, newton: Newton, state: State) -> None:
         self.system, self.newton, self.state = system, newton, state
+        self.settled = state.v is not None  # on the cotangent space, v the velocity
         zero = jnp.zeros((), state.q.dtype)
         self.solved = Solved(jnp.zeros((), jnp.int32), zero, jnp.zeros((), jnp.int32))
         self.V: list[Array] = []
@@ -31,6 +33,7 @@ class Passage:
 
     def drift(self, t: Array) -> None:
         r"""A: one RATTLE step for the kinetic part $L(q, v) - L(q, 0)$ alone."""
+        self.settle()
         kinetic = System(lambda q, v: self.system.lagrangian(q, v) + self.potential(q), self.system.constraint)
         stages = solve_stages(kinetic, RATTLE, self.newton, self.state, t, weights=None)
         self._arrive(State(stages.q1, stages.p_hat, stages.V[-1]), stages.solved, stages.V, stages.lam)
@@ -38,7 +41,7 @@ class Passage:
     def kick(self, t: Array) -> None:
         r"""B: $p \mapsto p - t\,U'(q)$."""
         q = self.state.q
-        self.state = self.state._replace(p=self.state.p + t * self.system.force(q, jnp.zeros_like(q)))
+        self._push(self.state.p + t * self.system.force(q, jnp.zeros_like(q)))
 
     def bathe(self, t: Array, friction: float, temperature: float, dW: Array) -> None:
         r"""O with one friction for all coordinates, exact: with $c = e^{-\gamma t}$ and $C C^T = M$,
@@ -49,7 +52,7 @@ class Passage:
         offset, factor = self._mass(q)
         decay = jnp.exp(-friction * t)
         strength = jnp.sqrt(-temperature * jnp.expm1(-2 * friction * t) / t)
-        self.state = self.state._replace(p=offset + decay * (p - offset) + strength * (factor @ dW))
+        self._push(offset + decay * (p - offset) + strength * (factor @ dW))
 
     def bathe_midpoint(self, t: Array, friction: Array, temperature: float, dW: Array) -> None:
         r"""O with a friction for each coordinate: with $R = \mathrm{diag}\sqrt{\gamma_i}$, the $(v_1, \mu)$ with
@@ -68,19 +71,24 @@ class Passage:
             return self.system.momentum(q, v1) - p - impulse, self.system.hidden(q, v1)
 
         (v1, mu), solved = self.newton(residual, (v, 0 * self.system.g(q)))
-        self._arrive(State(q, self.system.momentum(q, v1), v1), solved, v1[None], mu[None])
+        self._arrive(State(q, self.system.momentum(q, v1), v1), solved, v1[None], mu[None], settled=True)
 
     def step(self, method: Method, h: Array) -> None:
-        """A step of another method, from a settled state and without noise."""
+        """A step of another method, without noise."""
+        self.settle()
         none = jnp.zeros((method.noises(self.system, self.state.q.shape[0]),), self.state.q.dtype)
         state, report = method.step(self.system, self.state, Increment(h, none, none))
-        self._arrive(state, Solved(report.status, report.residual, report.iterations), report.V, report.lam)
+        solved = Solved(report.status, report.residual, report.iterations)
+        self._arrive(state, solved, report.V, report.lam, settled=True)
 
     def settle(self) -> None:
-        """Project the momentum, and find the velocity that belongs to it."""
-        q, p, guess = self.state.q, self.state.p, self.state.guess
-        end = project_momentum(self.system, q, p, guess, self.newton)
-        self._arrive(State(q, end.p, end.v), end.solved, end.v[:0].reshape(0, len(q)), end.mu[None])
+        """Project the momentum, and find the velocity that belongs to it, unless that is the case already."""
+        if not self.settled:
+            q, p, guess = self.state.q, self.state.p, self.state.guess
+            end = project_momentum(self.system, q, p, guess, self.newton)
+            self._arrive(
+                State(q, end.p, end.v), end.solved, jnp.zeros((0, len(q)), q.dtype), end.mu[None], settled=True
+            )
 
     def report(self) -> Report:
         """What was solved on the way."""
@@ -100,7 +108,10 @@ class Passage:
         rest = jnp.zeros_like(q)
         return self.system.momentum(q, rest), jnp.linalg.cholesky(self.system.mass(q, rest))
 
-    def _arrive(self, state: State, solved: Solved, V: Array, lam: Array) -> None:
-        self.state, self.solved = state, self.solved.then(solved)
+    def _push(self, p: Array) -> None:
+        self.state, self.settled = self.state._replace(p=p), False
+
+    def _arrive(self, state: State, solved: Solved, V: Array, lam: Array, settled: bool = False) -> None:
+        self.state, self.solved, self.settled = state, self.solved.then(solved), settled
         self.V.append(V)
         self.lam.append(lam)
