@@ -306,7 +306,7 @@ def free_energy() -> Figure:
     forces.errorbar(LENGTHS, wrong, wrong_error, fmt="s", **style, label=".rigid: without the metric term")
     forces.plot(r, slope(exact, r), "k-", linewidth=1, label="A', exact")
     forces.plot(r, slope(rigid, r), "k--", linewidth=1, label="A' of the held coordinate, exact")
-    forces.set(xlabel="distance r of the ends", ylabel="A'(r)", ylim=(-2.2, 2.2))
+    forces.set(xlabel="distance r of the ends", ylabel="A'(r)", ylim=(-2.2, 3.2))
     energies.errorbar(LENGTHS[::2], A, A_error, fmt="o", **style, label="integral of .force")
     energies.errorbar(LENGTHS[::2], B, B_error, fmt="s", **style, label="integral of .rigid")
     energies.plot(r, exact(r) - exact(r[0]), "k-", linewidth=1, label=r"$-T\,\log(r\,\sqrt{4 - c^2})$")

@@ -52,7 +52,7 @@ def strong_order(
         seed: determines the noise.
         sup: measure the largest error on the grid that all levels share, instead of the error at `t1`.
         reference: what the errors are against; by default `Kicked()`, of strong order 3/2, or `Lobatto(6)`, of order
-            10, for a system without noise (then the order is the deterministic one).
+            10, for a system without noise (then the order is the deterministic one); `Langevin` is its own.
         refine: how many times finer than the finest level the reference runs.
         on_failure: "raise" if a path fails at some level, or "mark": leave it out at every level and say so.
         progress: show a progress bar on work longer than two seconds.
@@ -248,17 +248,18 @@ def _prepare(
     if on_failure not in ("raise", "mark"):
         raise InputError(f"on_failure = {on_failure!r}: choose one of 'raise', 'mark'")
     check_start(system, start)
-    noises = [method.noises(system, start.q.shape[-1]) for method in methods]
+    n = start.q.shape[-1]
+    noisy = any(method.noises(system, n) for method in methods)
     own = next((method for method in methods if isinstance(method, Langevin)), None)  # an equation of its own
-    reference = reference or own or (Kicked() if any(noises) else Lobatto(6))
+    reference = reference or own or (Kicked() if noisy else Lobatto(6))
     for method in (*methods, reference):
         method.check(system, start)
-    if {*noises} != {reference.noises(system, start.q.shape[-1])}:
-        raise InputError(
-            f"the methods are driven by {noises} Wiener processes, the reference by "
-            f"{reference.noises(system, start.q.shape[-1])}: they must solve the same equation with the same noise"
-        )
-    return Levels.of(h, t1, refine), reference, any(noises)
+        if (mine := method.noises(system, n)) != (its := reference.noises(system, n)):
+            raise InputError(
+                f"{method} is driven by {mine} Wiener processes and the reference {reference} by {its}; "
+                "they must solve the same equation with the same noise"
+            )
+    return Levels.of(h, t1, refine), reference, noisy
 
 
 def _power(same: bool, power: int) -> int:
