@@ -245,6 +245,15 @@ def test_a_force_along_the_normal_does_not_matter(options):
     np.testing.assert_allclose(*ends, atol=1e-9)
 
 
+@pytest.mark.parametrize("method", [hx.Langevin((2.0, 1.0, 0.5), 1.0, "OBABO"), BAOAB], ids=str)
+def test_the_velocity_in_a_start_is_only_a_guess(method):
+    system, start = quiet("pendulum")
+    one, other = (
+        hx.simulate(system, method, state, t1=1.0, h=0.125, seed=1) for state in (start, hx.State(start.q, start.p))
+    )
+    np.testing.assert_allclose(one.p, other.p, atol=1e-12)
+
+
 # When steps are too large.
 
 

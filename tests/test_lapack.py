@@ -41,6 +41,14 @@ def test_programs_inside_programs_are_found():
     assert largest_batch(hidden, jnp.ones((8192, 3, 3))) <= NOT_SPREAD
 
 
+def test_what_is_not_a_factorisation_of_matrices_is_left_alone():
+    def tridiagonal(x):
+        return jax.lax.linalg.tridiagonal_solve(x, 4.0 + x, x, x[:, None])[:, 0]
+
+    x = jnp.tile(jnp.array([0.0, 0.5, 0.0]), (5, 1))
+    np.testing.assert_allclose(over_paths(tridiagonal, x), jax.vmap(tridiagonal)(x))
+
+
 def test_newton_counts_beyond_the_inline_sizes():
     entry = hx.systems.rigid_body()
     noise = hx.Increment(jnp.full(512, 0.1), jnp.zeros((512, 3)), jnp.zeros((512, 3)))

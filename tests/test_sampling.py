@@ -19,6 +19,10 @@ def tilted(q):
     return 0.5 * q[0] - q[1]
 
 
+def hump(q):
+    return -8.0 * q @ q
+
+
 def angles_of(samples):
     q = samples.q[:, -1]
     return np.arctan2(q[:, 1] / AXES[1], q[:, 0] / AXES[0])
@@ -71,7 +75,7 @@ def test_two_constraints_with_the_delta_measure():
 
 @pytest.mark.parametrize("target", [0.6, 0.95])
 def test_warm_up_finds_the_step_size_for_the_acceptance(target):
-    samples = hx.sample(lambda q: -8.0 * q @ q, None, np.zeros(3), target_acceptance=target, chains=64, draws=200)
+    samples = hx.sample(hump, None, np.zeros(3), target_acceptance=target, chains=64, draws=200)
     assert samples.acceptance.mean() == pytest.approx(target, abs=0.03)
     total = sum(samples.counts.values())
     assert (total == 200).all()
@@ -79,15 +83,44 @@ def test_warm_up_finds_the_step_size_for_the_acceptance(target):
 
 
 def test_without_metropolis_it_is_found_for_the_energy_error():
-    def gaussian(q):
-        return -8.0 * q @ q
-
-    samples = hx.sample(gaussian, None, np.zeros(3), metropolis=False, target_energy_error=0.2, chains=256, draws=400)
+    samples = hx.sample(hump, None, np.zeros(3), metropolis=False, target_energy_error=0.2, chains=256, draws=400)
     assert samples.energy_error == pytest.approx(0.2, abs=0.04)
     assert samples.counts == {}
-    again = hx.sample(gaussian, None, np.zeros(3), step_size=samples.step_size, chains=256, draws=400)
+    again = hx.sample(hump, None, np.zeros(3), step_size=samples.step_size, chains=256, draws=400)
     error = np.sqrt(8) * float(jax.scipy.special.erfinv(1 - again.acceptance.mean()))
     assert error == pytest.approx(0.2, abs=0.04)
+
+
+@pytest.mark.parametrize(("chains", "target"), [(4, 0.1), (4, 0.03), (1, 0.1)])
+def test_few_chains_do_as_well(chains, target):
+    """Few rejections are seen in a round, often none; the step size must still be the right one, on the average."""
+    options = {"metropolis": False, "target_energy_error": target, "chains": chains, "draws": 1}
+    sizes = [hx.sample(hump, None, np.zeros(3), seed=seed, **options).step_size for seed in range(8)]
+    check = hx.sample(hump, None, np.zeros(3), step_size=np.exp(np.mean(np.log(sizes))), chains=512, draws=500)
+    error = np.sqrt(8) * float(jax.scipy.special.erfinv(1 - check.acceptance.mean()))
+    assert 0.6 * target < error < 1.6 * target
+
+
+def test_values_that_a_density_closes_over_may_change():
+    strength = 1.0
+
+    def density(q):
+        return -strength * q[2]
+
+    def mean_height():
+        means = (
+            hx.sample(density, lambda q: q @ q - 1.0, [1.0, 0.0, 0.0], chains=256, draws=100, thin=5).q[..., 2].mean(1)
+        )
+        return means.mean(), means.std() / 16
+
+    for strength in (1.0, 5.0):
+        mean, error = mean_height()
+        assert abs(mean + 1 / np.tanh(strength) - 1 / strength) < 5 * error
+
+
+def test_chains_that_stand_still_are_reported():
+    with pytest.warns(hx.StepSizeWarning, match=r"only 0.0% of 400 proposals were accepted"):
+        hx.sample(lambda q: -((q @ q) ** 2), None, np.ones(2), step_size=50.0, draws=100, warmup=0)
 
 
 def test_a_step_size_that_is_given_is_used():
@@ -137,6 +170,8 @@ def test_arviz_reads_the_chains():
         ({"target_energy_error": 0.0}, "target_energy_error = 0.0"),
         ({"mass": [1.0, -1.0]}, "mass must be"),
         ({"mass": np.eye(3)}, "mass must be"),
+        ({"mass": [1.0, 2.0, 3.0]}, "mass must be"),
+        ({"friction": 0.0}, "friction = 0.0"),
         ({"chains": 0}, "chains = 0"),
         ({"step_size": -1.0}, "step_size = -1.0"),
     ],

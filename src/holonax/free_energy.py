@@ -116,10 +116,11 @@ class MeanForce(Mean):
         """A quotient of two means, and its error to first order."""
         means = super().result(view, summary)
         force, weight, _, rigid = np.moveaxis(means.mean, -1, 0)
-        square_of_force, square_of_weight, square_of_sum, square_of_rigid = np.moveaxis(means.stderr, -1, 0) ** 2
+        known = np.isfinite(means.stderr[..., 0])
+        squares = np.where(known[..., None], means.stderr, 0) ** 2
+        square_of_force, square_of_weight, square_of_sum, _ = np.moveaxis(squares, -1, 0)
         covariance = 0.5 * (square_of_sum - square_of_force - square_of_weight)
         ratio = force / weight
         variance = square_of_force - 2 * ratio * covariance + ratio**2 * square_of_weight
-        return MeanForceResult(
-            ratio, np.sqrt(np.maximum(variance, 0)) / weight, rigid, np.sqrt(square_of_rigid), means.count
-        )
+        stderr = np.where(known, np.sqrt(np.maximum(variance, 0)) / weight, np.inf)[()]
+        return MeanForceResult(ratio, stderr, rigid, means.stderr[..., 3], means.count)

@@ -19,7 +19,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from holonax.solve import INLINE_UNKNOWNS, root_p
 
 ROUTINES = {"cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "qr", "schur",
-            "svd", "triangular_solve", "tridiagonal", "tridiagonal_solve"}  # fmt: skip
+            "svd", "triangular_solve", "tridiagonal"}  # fmt: skip
 
 NOT_SPREAD = 100_000
 """Batches of `number` matrices (n, n) up to this much work, counted as `number * n**3`, stay in one thread."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, final
 
@@ -53,8 +53,8 @@ class Samples:
         q: positions, shape (chains, draws, n).
         step_size: the step size of the draws.
         acceptance: share of accepted proposals, per chain; all ones without Metropolis.
-        energy_error: standard deviation of the energy error of a step, in units of the temperature, as estimated in
-            warm-up; NaN if there was none.
+        energy_error: standard deviation of the energy error of a step, in units of the temperature, as inferred from
+            the acceptance in warm-up, where steps without a solution count too; NaN if there was no warm-up.
         counts: number of proposals by outcome, per chain: accepted, rejected, irreversible, unsolved.
         thin: steps between two draws.
     """
@@ -100,6 +100,7 @@ def sample(
     inner: int = 1,
     seed: int = 0,
     engine: str = "auto",
+    dtype: str = "float64",
     progress: bool = True,
 ) -> Samples:
     r"""Sample $\rho(q) = e^{\text{log\_density}(q)}$, which need not be normalised, on the manifold $g(q) = 0$.
@@ -122,11 +123,12 @@ def sample(
         target_acceptance: share of proposals to be accepted.
         target_energy_error: standard deviation of the energy error of a step, in units of temperature.  For a normal
             error $\sigma$ the acceptance would be $\mathrm{erfc}(\sigma/\sqrt8)$: that is how it is measured.
-        friction: of the Langevin equation; small values keep the direction of motion for long.
+        friction: of the Langevin equation, positive; small values keep the direction of motion for long.
         splitting: of the step, see `hx.Langevin`.
         inner: geodesic steps in each drift; more of them where the constraint is strongly curved.
         seed: with the index of a chain it determines its noise.
         engine: as in `hx.simulate`.
+        dtype: as in `hx.simulate`.
         progress: show a progress bar on long work.
 
     >>> import holonax as hx, jax.numpy as jnp
@@ -152,16 +154,21 @@ def sample(
         if value is not None and not 0.0 < value < math.inf:
             raise InputError(f"{name} = {value}: must be positive")
     check_counter("seed", seed)
+    if not np.all(np.asarray(friction) > 0):
+        raise InputError(f"friction = {friction}: must be positive; without it nothing drives the chains")
 
     q = _places(q0, chains)
-    system = _system(log_density, constraint, q.shape[1], _mass_key(mass, q.shape[1]), measure)
+    n = q.shape[1]
+    told = tuple(_fingerprint(function, n) for function in (log_density, constraint) if function is not None)
+    system = _system(_Target(log_density, constraint, told, n, _mass_key(mass, n), measure))
     method = Langevin(friction, 1.0, splitting, None, inner, metropolis, Newton(max_iterations=_ITERATIONS))
     target = _energy_error(target_acceptance) if metropolis else target_energy_error
     *seeds, last_seed = spread(seed, ROUNDS + 1)
-    found = _warm_up(system, method, start(system, q), warmup, step_size, target, seeds, engine, progress)
+    running: dict[str, Any] = {"engine": engine, "dtype": dtype}
+    found = _warm_up(system, method, start(system, q), warmup, step_size, target, seeds, running, progress)
     h = found.step_size
-    options: dict[str, Any] = {"save_every": thin, "engine": engine, "progress": progress}
-    run = simulate(system, method, found.state, t1=h * draws * thin, h=h, seed=last_seed, **options)
+    running |= {"save_every": thin, "progress": progress}
+    run = simulate(system, method, found.state, t1=h * draws * thin, h=h, seed=last_seed, **running)
     accepted = run.counts["accepted"] / (draws * thin) if metropolis else np.ones(len(q))
     return Samples(run.q[:, 1:], h, accepted, found.energy_error, run.counts, thin)
 
@@ -182,36 +189,46 @@ def _warm_up(
     fixed: float | None,
     target: float,
     seeds: list[int],
-    engine: str,
+    running: dict[str, Any],
     progress: bool,
 ) -> _WarmedUp:
-    """Run the Metropolis chains in rounds, and correct the step size after each until the energy error is the target.
+    r"""Run Metropolis chains in rounds, and correct the step size after each until the energy error is the target.
+
+    The energy error of a step is $O(h^3)$.  In the first half of the rounds that alone corrects the size; in the second
+    half, corrections linear in the acceptance, ever smaller, take out what chance and curvature left (Robbins, Monro).
 
     Chains without Metropolis cannot survive a step without a solution, so theirs must stay well below any such size.
     """
-    chain = replace(method, metropolis=True)
-    sizes, errors, failing = [_FIRST_GUESS if fixed is None else fixed], [], [math.inf]
+    chain = method if method.metropolis else replace(method, splitting="BAOAB", metropolis=True)
+    wanted = math.erfc(target / math.sqrt(8))
+    slope = 3 * target * math.exp(-(target**2) / 8) / math.sqrt(2 * math.pi)  # of the acceptance, as log h decreases
+    sizes, accepted, failing = [_FIRST_GUESS if fixed is None else fixed], [], [math.inf]
     rounds = min(ROUNDS, steps)
+    half = rounds // 2
     with Bar(rounds, "rounds of warm-up", show=progress) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", StepSizeWarning)  # trials may be too large
         for number in range(rounds):
             h, here = sizes[-1], steps * (number + 1) // rounds - steps * number // rounds
-            options: dict[str, Any] = {"save_every": None, "engine": engine, "progress": False}
+            options = running | {"save_every": None, "progress": False}
             run = simulate(system, chain, state, t1=h * here, h=h, seed=seeds[number], **options)
             state = State(run.q[:, -1], run.p[:, -1])
-            errors.append(_energy_error(float(np.mean(run.counts["accepted"])) / here))
-            correction = (
-                math.log(target) - math.log(max(errors[-1], 1e-300))
-            ) / 3  # the energy error of a step is O(h^3)
+            proposals = here * len(run.q)
+            accepted.append(run.counts["accepted"].sum() / proposals)
+            if number < half:
+                error = _energy_error((run.counts["accepted"].sum() + 0.5) / (proposals + 1))  # never 0
+                correction = math.log(target / error) / 3
+            else:
+                correction = (accepted[-1] - wanted) / slope / (1 + number - half) ** 0.7
             if not method.metropolis and (run.counts["unsolved"] + run.counts["irreversible"]).any():
                 failing.append(h)
                 correction = min(correction, -0.5)
             if fixed is None:
                 sizes.append(h * math.exp(np.clip(correction, -_LARGEST_CORRECTION, _LARGEST_CORRECTION)))
             bar.update(number + 1)
-    settled = math.exp(np.mean(np.log(sizes[len(sizes) // 2 :])))  # later sizes scatter about the right one
+    settled = math.exp(np.mean(np.log(sizes[-(half + 1) :])))
     size = min(settled, _SAFETY * min(failing)) if fixed is None else fixed
-    return _WarmedUp(state, size, errors[-1] * (size / h) ** 3 if errors else math.nan)
+    error = _energy_error(float(np.mean(accepted[half:]))) if accepted else math.nan
+    return _WarmedUp(state, size, error * min(size / settled, 1.0) ** 3)
 
 
 def _energy_error(acceptance: float) -> float:
@@ -235,26 +252,42 @@ def _mass_key(mass: Any, n: int) -> tuple[tuple[float, ...], ...] | None:
     if mass is None:
         return None
     matrix = np.asarray(mass, float)
-    matrix = matrix if matrix.ndim == 2 else np.diag(np.broadcast_to(matrix, n))
-    if matrix.shape != (n, n) or not np.array_equal(matrix, matrix.T) or not np.linalg.eigvalsh(matrix).min() > 0:
+    if matrix.shape in ((), (n,)):
+        matrix = np.diag(np.broadcast_to(matrix, n))
+    if matrix.shape != (n, n) or not np.allclose(matrix, matrix.T) or not np.linalg.eigvalsh(matrix).min() > 0:
         raise InputError(f"mass must be a positive number, n = {n} of them, or a symmetric positive matrix ({n}, {n})")
-    return tuple(map(tuple, matrix.tolist()))
+    return tuple(map(tuple, (0.5 * (matrix + matrix.T)).tolist()))
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What is sampled.  Two targets are equal if their functions compute the same, whatever they close over now."""
+
+    log_density: Callable[[Array], Array] = field(compare=False)
+    constraint: Callable[[Array], Array] | None = field(compare=False)
+    fingerprints: tuple[Any, ...]
+    n: int
+    mass: tuple[tuple[float, ...], ...] | None
+    measure: str
+
+
+def _fingerprint(function: Callable[[Array], Array], n: int) -> tuple[Any, ...]:
+    """A traced function as text, and the values of the arrays in it."""
+    traced = jax.make_jaxpr(lambda q: function(q))(jnp.zeros(n))  # JAX would remember what it has traced before
+    return str(traced.jaxpr), *((x.shape, np.asarray(x).tobytes()) for x in map(np.asarray, traced.consts))
 
 
 @lru_cache(maxsize=64)
-def _system(
-    log_density: Callable[[Array], Array],
-    constraint: Callable[[Array], Array] | None,
-    n: int,
-    mass: tuple[tuple[float, ...], ...] | None,
-    measure: str,
-) -> System:
-    """The Langevin system that samples the density; the same one, hence compiled once, for the same arguments."""
+def _system(target: _Target) -> System:
+    """The Langevin system that samples the density; the same one, hence compiled once, for equal targets."""
+    log_density, constraint, n, mass, measure = (
+        target.log_density, target.constraint, target.n, target.mass, target.measure
+    )  # fmt: skip
     M = np.eye(n) if mass is None else np.array(mass)
     inverse = np.linalg.inv(M)
     surface = System(lambda q, v: 0.5 * v @ M @ v, constraint, n=n)
 
-    def target(q: Array) -> Array:
+    def potential(q: Array) -> Array:
         if constraint is None or (measure == "surface" and mass is None):
             return log_density(q)
         G = jax.jacfwd(surface.g)(q)
@@ -262,7 +295,7 @@ def _system(
             return log_density(q) - 0.5 * _log_determinant(G @ inverse @ G.T)
         return log_density(q) - 0.5 * (_log_determinant(G @ inverse @ G.T) - _log_determinant(G @ G.T))
 
-    return System(lambda q, v: surface.lagrangian(q, v) + target(q), constraint, n=n)
+    return System(lambda q, v: surface.lagrangian(q, v) + potential(q), constraint, n=n)
 
 
 def _log_determinant(matrix: Array) -> Array:

@@ -74,7 +74,8 @@ class Langevin(Method):
         inner: geodesic steps in each A.
         metropolis: accept or reject.
 
-    The system must have no stochastic potentials: they would heat it beyond $T$.
+    The system must have no stochastic potentials: they would heat it beyond $T$.  `simulate` and the studies check
+    that, and that $L$ is quadratic in $v$; `integrate` and `step`, which may be traced, do not look at $L$.
 
     >>> import holonax as hx
     >>> entry = hx.systems.pendulum(noise=None)
@@ -101,6 +102,7 @@ class Langevin(Method):
         object.__setattr__(self, "friction", tuple(friction.tolist()) if friction.ndim else float(friction))
         if friction.ndim > 1 or not np.all(np.isfinite(friction) & (friction >= 0)):
             raise InputError(f"friction = {self.friction}: must be a number >= 0, or one per coordinate")
+        object.__setattr__(self, "temperature", float(self.temperature))
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise InputError(f"temperature = {self.temperature}: must be a number >= 0")
         if whole_number("inner", self.inner) < 1:

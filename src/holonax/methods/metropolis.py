@@ -29,6 +29,9 @@ CLOSE = 1e-6
 WORRYING = 0.25
 """Rate of proposals without a solution, or without a way back, from which on a run warns."""
 
+STANDSTILL = 0.05
+"""Acceptance below which a run warns."""
+
 
 def accept_or_reject(
     passage: Passage, propose: Callable[[Passage], None], h: Array, temperature: float, patience: Array
@@ -65,13 +68,20 @@ def comes_back(here: State, there: State, back: State, h: Array) -> Array:
     def size(x: Array) -> Array:
         return jnp.max(jnp.abs(x))
 
-    near = CLOSE * size(there.q - here.q) + 1e3 * jnp.finfo(here.q.dtype).eps * size(here.q)
+    round_off = 1e3 * jnp.finfo(here.q.dtype).eps * jnp.maximum(size(here.q), size(there.q))
+    near = CLOSE * size(there.q - here.q) + round_off
     return (size(back.q - here.q) <= near) & (h * size(back.v + here.v) <= near)
 
 
 def concern(counts: dict[str, np.ndarray]) -> str | None:
     """What to warn of where too many proposals could not be solved or undone; `counts` per chain, by outcome."""
     proposals = np.maximum(sum(counts.values()), 1)
+    accepted = counts["accepted"].sum() / proposals.sum()
+    if accepted < STANDSTILL and not any(counts[name].sum() > WORRYING * proposals.sum() for name in OUTCOMES[2:]):
+        return (
+            f"only {accepted:.1%} of {proposals.sum()} proposals were accepted, so that the chains hardly moved; use a "
+            "smaller h (in hx.sample: step_size, or a longer warmup)"
+        )
     failures = counts["unsolved"] + counts["irreversible"]
     for failed, tried in ((failures, proposals), (failures.sum(), proposals.sum())):
         if np.any(failed - 5 * np.sqrt(failed) > WORRYING * tried):  # not by chance

@@ -25,7 +25,7 @@ class Passage:
 
     def __init__(self, system: System, newton: Newton, state: State) -> None:
         self.system, self.newton, self.state = system, newton, state
-        self.settled = state.v is not None  # on the cotangent space, v the velocity
+        self.settled = False  # on the cotangent space, v its velocity; that of a start is only a guess
         zero = jnp.zeros((), state.q.dtype)
         self.solved = Solved(jnp.zeros((), jnp.int32), zero, jnp.zeros((), jnp.int32))
         self.V: list[Array] = []

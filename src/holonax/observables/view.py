@@ -69,7 +69,7 @@ class View:
         steps, every, after = self.grid.steps, self.grid.stride, self.grid.after
         if every > steps:
             raise InputError(f"every = {every}: must be an integer from 1 to the {steps} steps of the run")
-        if after and (after >= steps or self.grid.times < 1):
+        if after > steps or self.grid.times < 1:
             raise InputError(
                 f"after = {after} leaves nothing to see of {steps} steps, every {every} of them; "
                 "make after smaller or t1 larger"
