@@ -73,4 +73,4 @@ run = hx.simulate(system, hx.Langevin(1.0, 1.0), start, t1=10.0, h=0.1, paths=51
                   observe={"force": hx.MeanForce(system, 1.0)})
 assert run.observed["force"].count == 512 * 101
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
