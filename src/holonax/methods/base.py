@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -27,13 +26,12 @@ class Report(NamedTuple):
     iterations: Array
     V: Array
     lam: Array
-    outcome: Array
+    outcome: Array | np.int32 = np.int32(0)
 
     @staticmethod
-    def of(solved: Solved, V: Array, lam: Array, outcome: Array | None = None) -> Report:
+    def of(solved: Solved, V: Array, lam: Array) -> Report:
         """The report of a step whose equations were `solved`."""
-        outcome = jnp.zeros((), jnp.int32) if outcome is None else outcome
-        return Report(solved.status, solved.residual, solved.iterations, V, lam, outcome)
+        return Report(solved.status, solved.residual, solved.iterations, V, lam)
 
 
 class Method(ABC):
