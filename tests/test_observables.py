@@ -492,8 +492,8 @@ def test_wrong_observables(make, message):
     [
         (hx.Mean(scalar, every=9), r"every = 9: must be an integer from 1 to the 8 steps of the run"),
         (
-            hx.Moments(scalar, after=8),
-            r"after = 8 leaves nothing to see of 8 steps, every 1 of them; make after smaller",
+            hx.Moments(scalar, after=9),
+            r"after = 9 leaves nothing to see of 8 steps, every 1 of them; make after smaller",
         ),
         (hx.Moments(scalar, every=5, after=6), r"after = 6 leaves nothing to see of 8 steps, every 5 of them"),
         (hx.Mean(scalar, after=100), r"after = 100 leaves nothing"),

@@ -184,7 +184,7 @@ def _check(point: _Point) -> None:
 
 
 def _sizes(vectors: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(vectors, axis=-1)
+    return np.abs(vectors).max(axis=-1, initial=0.0)  # squares would overflow for coordinates beyond 1e154
 
 
 def _conditioning(matrices: np.ndarray) -> np.ndarray:
