@@ -41,9 +41,9 @@ def accept_or_reject(
     `patience` is an exponentially distributed number of mean 1, that is, minus the logarithm of a uniform one.
     """
     here = passage.state
-    there = Passage(passage.system, passage.newton, here)
+    there = Passage(passage.system, passage.newton, here, settled=True)
     propose(there)
-    back = Passage(passage.system, passage.newton, reversed_motion(there.state))
+    back = Passage(passage.system, passage.newton, reversed_motion(there.state), settled=True)
     propose(back)
     rise = there.energy() - passage.energy()
 

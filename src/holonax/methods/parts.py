@@ -23,9 +23,9 @@ from holonax.tableaux import RATTLE
 class Passage:
     """A path on its way through a step: where it is, and what was solved so far."""
 
-    def __init__(self, system: System, newton: Newton, state: State) -> None:
+    def __init__(self, system: System, newton: Newton, state: State, settled: bool = False) -> None:
         self.system, self.newton, self.state = system, newton, state
-        self.settled = False  # on the cotangent space, v its velocity; that of a start is only a guess
+        self.settled = settled  # on the cotangent space, v its velocity; that of a start is only a guess
         zero = jnp.zeros((), state.q.dtype)
         self.solved = Solved(jnp.zeros((), jnp.int32), zero, jnp.zeros((), jnp.int32))
         self.V: list[Array] = []
