@@ -16,6 +16,7 @@ from holonax.lanes.functions import FUNCTIONS
 from holonax.lanes.graph import Build
 from holonax.lanes.newton import derivative
 from holonax.lanes.operations import OPERATIONS, evaluate
+from holonax.lanes.polynomial import quadratic
 from holonax.lanes.program import program
 from holonax.lanes.schedule import Block
 from holonax.lanes.translate import array_of, look, run_closed
@@ -172,17 +173,55 @@ def compiled(name, method, **arguments):
     return program(e.system, method, e.n, "float64", FUNCTIONS, 10**6)
 
 
-def test_linear_equations_are_solved_without_iteration():
-    # The velocities of a constant mass disappear, so that Newton iterates on one multiplier; the projection is linear.
-    newton, failure = blocks(compiled("pendulum", hx.EulerA()).schedule.body)
-    assert len([i for i in newton.carried if newton.loop.begin[i].dtype == "float64"]) == 2  # multiplier, iterations
-    assert newton.loop.most == 25
-    assert failure.loop.most is None
-    assert not blocks(newton.body)
-    # Without a constraint nothing is left to iterate; with a mass that depends on the unknowns everything is.
-    assert len(blocks(compiled("oscillator", hx.Rattle()).schedule.body)) == 1
+def floats(block):
+    return len([i for i in block.carried if block.loop.begin[i].dtype == "float64"])
+
+
+def test_linear_and_quadratic_equations_are_solved_without_iteration():
+    # The velocities of a constant mass disappear, so that one multiplier is left, in a quadratic; the projection is
+    # linear.  Without a constraint nothing is left at all: only the branch for failures.
+    for name, method in (("pendulum", hx.EulerA()), ("pendulum", hx.Kicked("symmetric")), ("oscillator", hx.Rattle())):
+        (failure,) = blocks(compiled(name, method).schedule.body)
+        assert failure.loop.rare
+    # The torus is no quadric; with a mass that depends on the unknowns everything is iterated.
+    torus, _ = blocks(compiled("torus", hx.EulerA()).schedule.body)
+    assert floats(torus) == 2  # multiplier, iterations
     ellipsoid = blocks(compiled("ellipsoid", hx.EulerA()).schedule.body)[0]
-    assert len([i for i in ellipsoid.carried if ellipsoid.loop.begin[i].dtype == "float64"]) == 5
+    assert floats(ellipsoid) == 5
+    assert ellipsoid.loop.most == 25
+
+
+def test_the_first_iteration_of_multipliers_comes_before_the_loop():
+    newton, _ = blocks(compiled("chain", hx.EulerA(), beads=3).schedule.body)
+    assert newton.loop.most == 24
+    assert floats(newton) == 4
+    (patience,) = blocks(newton.body)  # what is seldom asked for is not computed otherwise
+    assert patience.loop.rare
+    assert len(patience.body) > 20
+
+
+def root_of(a, b, c, guess=0.0):
+    build = Build()
+    nodes = [build.fresh("input", "float64") for _ in range(4)]
+    return values(list(quadratic(build, nodes[:3], nodes[3])), dict(zip(nodes, (c, b, a, guess), strict=True)))
+
+
+@pytest.mark.parametrize(
+    "numbers", [(2, -3, 0.5), (2, 3, 0.5), (-1, 1e-9, 3), (0, 2, -3), (1, 4, 1, -7), (1e-12, 1, -1, 0.3)]
+)
+def test_the_root_of_a_quadratic_is_where_newton_goes(numbers):
+    a, b, c, x = (*numbers, 0.0)[:4]
+    root, none, singular = root_of(a, b, c, x)
+    for _ in range(60):
+        x -= (c + b * x + a * x * x) / (b + 2 * a * x)
+    assert root == pytest.approx(x, rel=1e-14, abs=1e-300)
+    assert not none
+    assert not singular
+
+
+def test_quadratics_without_a_root_or_without_a_slope():
+    assert root_of(1.0, 1.0, 5.0) == [-0.5, True, False]  # the vertex is the nearest place
+    assert root_of(1.0, 0.0, -2.0)[1:] == [False, True]
 
 
 def test_functions_at_the_end_of_a_step_are_not_computed_again():

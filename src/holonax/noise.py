@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.elementary import log, sine
+from holonax.elementary import log, sine_and_cosine
 from holonax.errors import InputError
 from holonax.system import System
 
@@ -58,14 +58,36 @@ class Increment(NamedTuple):
 
 def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Array, Array, Array, Array]:
     """Philox4x32-10 of Salmon, Moraes, Dror and Shaw (2011), on uint32 arrays of one shape."""
+    (c0, c1, c2, c3), (k0, k1) = _before_the_last_round(counter, key)
+    (high0, low0), (high1, low1) = _wide_product(_MULTIPLIERS[0], c0), _wide_product(_MULTIPLIERS[1], c2)
+    return high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+
+
+def _philox_pairs(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Array, Array]:
+    """The same as two 64-bit numbers, which the last products are already but for what their high words are mixed with.
+
+    Where JAX has no such numbers: the high word of each, with the lowest bits of the low word.
+    """
+    if not _has_float64():
+        c0, c1, c2, c3 = philox(counter, key)
+        return c0, (c2 & ~np.uint32(3)) | (c3 & np.uint32(3))
+    (c0, c1, c2, c3), (k0, k1) = _before_the_last_round(counter, key)
+    products = (np.uint64(factor) * c.astype(jnp.uint64) for factor, c in zip(_MULTIPLIERS, (c0, c2), strict=True))
+    second, first = (
+        x ^ ((c ^ k).astype(jnp.uint64) << 32) for x, c, k in zip(products, (c3, c1), (k1, k0), strict=True)
+    )
+    return first, second
+
+
+def _before_the_last_round(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[tuple, tuple]:
     c0, c1, c2, c3 = (jnp.asarray(c, jnp.uint32) for c in counter)
     k0, k1 = (jnp.asarray(k, jnp.uint32) for k in key)
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS - 1):
         high0, low0 = _wide_product(_MULTIPLIERS[0], c0)
         high1, low1 = _wide_product(_MULTIPLIERS[1], c2)
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
         k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
-    return c0, c1, c2, c3
+    return (c0, c1, c2, c3), (k0, k1)
 
 
 def _wide_product(a: np.uint32, b: Array) -> tuple[Array, Array]:
@@ -87,27 +109,26 @@ def normals(key: Array, path: Array, step: Array, number: int, variance: Array) 
     r"""Independent normal numbers, two per Philox block, by Box and Muller's transform.
 
     The counter is (step, block, path low, path high), the key the seed; nothing else enters.  Half of the block's 128
-    bits give the radius, the other half the direction: the sine of an angle in $[-\pi/4, \pi/4)$, and its cosine, as
-    the sine of the complement, with a random sign; both then change places, or not.  That covers the circle evenly
-    without any reduction of angles, and a number that nobody wants costs no sine.
+    bits give the radius, the other half the direction: sine and cosine of an angle in $[-\pi/4, \pi/4)$, the cosine
+    with a random sign; both then change places, or not.  That covers the circle evenly without any reduction of angles.
     """
     block = jnp.arange((number + 1) // 2, dtype=jnp.uint32)
     same = jnp.zeros_like(block)
-    c0, c1, c2, c3 = philox((same + step.astype(jnp.uint32), block, same + path[0], same + path[1]), (key[0], key[1]))
-    radius = jnp.sqrt((-2.0 * variance) * log(2.0 - _mantissa(c0, c1)))
-    turn = _mantissa(c2, c3) - 1.5
-    other = jnp.where((c3 & np.uint32(2)) != 0, jnp.abs(turn) - 1.0, 1.0 - jnp.abs(turn))
-    swap = (c3 & np.uint32(1)) != 0  # the low bits are not in the mantissa
-    pair = jnp.where(swap, turn, other), jnp.where(swap, other, turn)
-    return jnp.stack([radius * sine(x * (0.5 * np.pi)) for x in pair], axis=1).reshape(-1)[:number]
+    counter = (same + step.astype(jnp.uint32), block, same + path[0], same + path[1])
+    distance, direction = _philox_pairs(counter, (key[0], key[1]))
+    radius = jnp.sqrt((-2.0 * variance) * log(2.0 - _mantissa(distance)))
+    sine, cosine = sine_and_cosine(_mantissa(direction) - 1.5)
+    cosine = jnp.where((direction & 2) != 0, -cosine, cosine)  # the low bits are not in the mantissa
+    swap = (direction & 1) != 0
+    pair = jnp.where(swap, sine, cosine), jnp.where(swap, cosine, sine)
+    return jnp.stack([radius * x for x in pair], axis=1).reshape(-1)[:number]
 
 
-def _mantissa(high: Array, low: Array) -> Array:
-    """A uniform number in [1, 2): random bits, all 52 of them (23 where JAX has no float64), as its mantissa."""
-    if _has_float64():
-        bits = high.astype(jnp.uint64) << 32 | low
+def _mantissa(bits: Array) -> Array:
+    """A uniform number in [1, 2): random bits, the highest of them, as its mantissa."""
+    if bits.dtype == jnp.uint64:
         return lax.bitcast_convert_type(bits >> 12 | np.uint64(0x3FF << 52), jnp.float64)
-    return lax.bitcast_convert_type(high >> 9 | np.uint32(0x7F << 23), jnp.float32)
+    return lax.bitcast_convert_type(bits >> 9 | np.uint32(0x7F << 23), jnp.float32)
 
 
 def words(number: Any) -> Array:

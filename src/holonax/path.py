@@ -77,7 +77,8 @@ def advance(system: System, method: Method, track: Track, key: Array, path: Arra
     noise = draw(key, path, step, h, method.noises(system, state.q.shape[0]))
     new, report = attempt(system, method, state, noise)
     before = fate.status != Status.CONVERGED
-    residual = jnp.maximum(fate.residual, report.residual)
+    larger = report.residual > fate.residual  # a residual that is NaN is that of a failure
+    residual = jnp.where(larger, report.residual, fate.residual)
     iterations = jnp.maximum(fate.iterations, report.iterations)
 
     def stay() -> Track:

@@ -18,6 +18,10 @@ from holonax.system import System
 MOST_OPERATIONS = 120_000
 """Larger programs would take more than some 15 seconds to compile."""
 
+ORDER_FOR = ('"tune-cpu"="atom"',)
+"""Processors for whose sake LLVM orders instructions: those that cannot reorder them.  A vector of lanes has so many
+independent chains that even those that can profit from it (docs/decisions.md)."""
+
 _BUFFER = 2**24  # bytes of recorded states in a call, so that they stay near the cache
 
 
@@ -40,7 +44,8 @@ def machine_code(program: Program, width: int) -> tuple[Any, Any]:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(kernel(program, width))
+    attributes = ORDER_FOR if llvm.get_process_triple().startswith("x86_64") else ()
+    module = llvm.parse_assembly(kernel(program, width, *attributes))
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),

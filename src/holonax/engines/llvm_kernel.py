@@ -9,8 +9,8 @@ from holonax.lanes.program import Program
 KERNEL = "advance"
 
 
-def kernel(program: Program, width: int) -> str:
-    """The module: `advance(carried, paths, fixed, buffer, size, first, stop, stride)`.
+def kernel(program: Program, width: int, *attributes: str) -> str:
+    """The module: `advance(carried, paths, fixed, buffer, size, first, stop, stride)`, with attributes for the target.
 
     For every group of `width` of the `size` paths, load the carried values, take the steps `first`..`stop - 1`, write q
     and p to the rows of the buffer (rows, 2n, size) at multiples of `stride`, and store the carried values.  `carried`
@@ -95,7 +95,7 @@ def kernel(program: Program, width: int) -> str:
     arguments = "ptr noalias %carried, ptr noalias %paths, ptr noalias %fixed, ptr noalias %buffer, "
     arguments += "i64 %size, i64 %first, i64 %stop, i64 %stride"
     # Values that do not fit into registers must lie within a line of the cache, hence the aligned stack.
-    head = [f'define void @{KERNEL}({arguments}) alignstack(64) "stackrealign" {{', "entry:"]
+    head = [f'define void @{KERNEL}({arguments}) alignstack(64) "stackrealign" {" ".join(attributes)} {{', "entry:"]
     head += ["  %quotient = sdiv i64 %first, %stride", "  %quotient.next = add i64 %quotient, 1"]
     head += ["  %next = mul i64 %quotient.next, %stride"]
     return "\n".join([*sorted(emit.intrinsics), *head, *lines])

@@ -29,12 +29,11 @@ SMALL = 0.02
 
 
 class Pivot(NamedTuple):
-    r"""An equation solved for the unknown `column`: $x_c = s\,(b - \sum_j a_j x_j)$, with $s$ its `scale`."""
+    r"""An equation solved for the unknown `column`: $x_c = b - \sum_j a_j x_j$, where b is `right` and a the `rest`."""
 
     column: int
     rest: Row
     right: Node
-    scale: Node
 
 
 class Eliminated(NamedTuple):
@@ -49,45 +48,47 @@ def eliminate(build: Build, rows: list[Row], right: list[Node], unknowns: int, h
 
     `home` is the unknown that belongs to each row: a velocity to its momentum, a multiplier to its constraint.
 
-    Singular is judged as in `holonax.solve.factorize`: a pivot below $n\epsilon$ times the sum of the magnitudes it is
-    the difference of is round-off.
+    Singular is judged as in `holonax.solve.factorize`: a pivot below $n\epsilon$ times what it is the difference of is
+    round-off.  The size of what is subtracted, over that of the pivot, is added up for all pivots and compared once;
+    what only adds to a number that is not negative cancels nothing.
     """
     rows, right = [dict(row) for row in rows], list(right)
     sizes = _Sizes(rows)
+    grows = {(r, c): entry.nonnegative for r, row in enumerate(rows) for c, entry in row.items()}
     parts: dict[tuple[int, int], list[Node]] = {}
     pivots, left = [], set(range(len(rows)))
-    singular = build.number(False, "bool")
+    singular, cancelled = build.number(False, "bool"), []
     while left:
         i, j = sizes.choose(rows, left, home)
         left.discard(i)
-        row = rows[i]
-        pivot = row.pop(j)
+        pivot = rows[i].pop(j)
         scale = 1.0 / pivot
-        singular = singular | _is_round_off(build, pivot, parts.get((i, j), []), unknowns)
+        row, solved = {c: entry * scale for c, entry in rows[i].items()}, right[i] * scale
+        if (i, j) in parts:
+            cancelled += [part * scale for part in parts[i, j]]
+        else:
+            singular = singular | build("equal", pivot, build.number(0, pivot.dtype))
         for r in sorted(left):
             if j in rows[r]:
-                factor = rows[r].pop(j) * scale
+                factor = rows[r].pop(j)
                 for c, entry in row.items():
                     part = factor * entry
                     rows[r][c] = rows[r][c] - part if c in rows[r] else -part
-                    parts.setdefault((r, c), []).append(part)
-                right[r] = right[r] - factor * right[i]
+                    if not (grows.get((r, c), True) and (-part).nonnegative):
+                        parts.setdefault((r, c), []).append(part)
+                right[r] = right[r] - factor * solved
         sizes.eliminate(i, j, left)
-        pivots.append(Pivot(j, row, right[i], scale))
+        pivots.append(Pivot(j, row, solved))
+    if cancelled:
+        bound = build.number(1 / (unknowns * float(np.finfo(cancelled[0].dtype).eps)), cancelled[0].dtype)
+        singular = singular | ~build("less_equal", build.total([abs(x) for x in cancelled]), bound)
     return Eliminated(pivots, singular)
-
-
-def _is_round_off(build: Build, pivot: Node, parts: list[Node], unknowns: int) -> Node:
-    if not parts or pivot.nonnegative or (-pivot).nonnegative:  # nothing that could cancel
-        return build("equal", pivot, build.number(0, pivot.dtype))
-    bound = unknowns * float(np.finfo(pivot.dtype).eps) * build.total([abs(x) for x in (pivot, *parts)])
-    return build("less_equal", abs(pivot), bound)
 
 
 def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]:
     """The unknowns of the pivots in terms of the others: `{column: (constant, coefficients)}`."""
     solved: dict[int, tuple[Node, Row]] = {}
-    for column, rest, right, scale in reversed(pivots):
+    for column, rest, right in reversed(pivots):
         constant, coefficients = right, Row()
         for c, entry in rest.items():
             if c in solved:
@@ -97,7 +98,7 @@ def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]
                 terms = ((c, -entry),)
             for d, term in terms:
                 coefficients[d] = coefficients[d] + term if d in coefficients else term
-        solved[column] = constant * scale, {d: x * scale for d, x in coefficients.items() if not x.is_number(0)}
+        solved[column] = constant, {d: x for d, x in coefficients.items() if not x.is_number(0)}
     return solved
 
 

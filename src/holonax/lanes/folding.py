@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from holonax.lanes.logic import RULES, pair
 from holonax.lanes.operations import FLOATS
 
 if TYPE_CHECKING:
@@ -31,12 +30,26 @@ def _add(build: Build, x: Node, y: Node) -> Node | None:
     if common := _common_constant(x, y):
         constant, a, b = common
         return constant * (a + b)
+    for a, b in ((x, y), (y, x)):
+        if not a.is_constant and a.name != "multiply" and (terms := _two_products(b)):  # a chain of fused operations
+            return build(b.args[1].name if b.name == "multiply" else b.name, a + terms[0], terms[1])
     for a, b in ((x, y), (y, x)):  # what changes most slowly is added first, outside the loop
         if b.name == "add" and a.loops < b.loops:
             for c, d in (b.args, b.args[::-1]):
                 if c.loops < d.loops and not c.loops > a.loops:
                     return (a + c) + d
+        if b.name == "subtract" and a.loops < b.loops and not a.is_constant and _is_affine(b, b.loops):
+            return (a + b.args[0]) - b.args[1]
     return None
+
+
+def _two_products(x: Node) -> tuple[Node, Node] | None:
+    """A and B of A +- B or c (A +- B), if both are products."""
+    c, rest = x.args if x.name == "multiply" and x.args[0].is_constant else (None, x)
+    if rest.name not in ("add", "subtract") or any(a.name != "multiply" for a in rest.args):
+        return None
+    a, b = rest.args
+    return (a, b) if c is None else (c * a, c * b)
 
 
 def _subtract(build: Build, x: Node, y: Node) -> Node | None:
@@ -53,6 +66,8 @@ def _subtract(build: Build, x: Node, y: Node) -> Node | None:
     if common := _common_constant(x, y):
         constant, a, b = common
         return constant * (a - b)
+    if x.dtype in FLOATS and (other := build.known.get(("subtract", x.dtype, y.index, x.index))):
+        return -other
     return None
 
 
@@ -78,8 +93,8 @@ def _multiply(build: Build, x: Node, y: Node) -> Node | None:
                 return -(x.args[0] * y)
             if x.name == "multiply" and x.args[0].is_constant:
                 return x.args[1] * (x.args[0] * y)
-            for a, b in _pair(x, "multiply"):
-                if a.loops < b.loops:
+            for a, b in pair(x, "multiply"):
+                if not a.loops and b.loops:
                     return (y * a) * b
                 if b.name == "multiply" and b.args[0].is_constant:
                     return (y * b.args[0]) * (a * b.args[1])
@@ -95,16 +110,11 @@ def _multiply(build: Build, x: Node, y: Node) -> Node | None:
     return None
 
 
-def _pair(x: Node, name: str) -> tuple:
-    """Both orders of the arguments of an operation, or nothing."""
-    return (x.args, x.args[::-1]) if x.name == name else ()
-
-
 def _product(a: Node, b: Node) -> Node | None:
     """Constants, and factors that change slowly, gather where they are multiplied least often."""
-    if a.name == "multiply" and a.args[0].is_constant and not a.loops < b.loops:
+    if a.name == "multiply" and a.args[0].is_constant and (a.loops or not b.loops):
         constant, rest = a.args
-        if b.loops < rest.loops:
+        if not b.loops and rest.loops:
             return rest * (constant * b)
         if b.name == "multiply" and b.args[0].is_constant:
             return (constant * b.args[0]) * (rest * b.args[1])
@@ -122,18 +132,22 @@ def _product(a: Node, b: Node) -> Node | None:
             and b.args[1] in a.args[1].args
         ):
             return a.args[0] * (a.args[1] * b)
-    for c, d in _pair(b, "multiply"):
-        if a.loops < d.loops and c.loops < d.loops:
+    for c, d in pair(b, "multiply"):
+        if not a.loops and not c.loops and d.loops:
             return (a * c) * d
-    for c, d in _pair(b, "add"):  # h (c + e f) = h c + (h e) f, of which only the last product is in the loop
-        if (
-            not a.loops
-            and c.loops < d.loops
-            and not d.unknowns
-            and any(e.loops < f.loops for e, f in _pair(d, "multiply"))
-        ):
-            return a * c + a * d
+    if not a.loops and b.loops and not b.unknowns and _is_affine(b, b.loops):
+        return b.build(b.name, *(a * x for x in b.args))  # a (c + e f) = a c + a e f, of which a c is not in the loop
     return None
+
+
+def _is_affine(x: Node, loops: Any) -> bool:
+    """Whether this is a sum of products and of a number from outside the loops."""
+    if x.name not in ("add", "subtract") or any(y.name not in _SUMMANDS and y.loops == loops for y in x.args):
+        return False
+    return any(y.loops < loops or _is_affine(y, loops) for y in x.args)
+
+
+_SUMMANDS = ("multiply", "add", "subtract")
 
 
 def _divide(build: Build, x: Node, y: Node) -> Node | None:
@@ -157,9 +171,7 @@ def _divide(build: Build, x: Node, y: Node) -> Node | None:
 
 
 def _negative(build: Build, x: Node) -> Node | None:
-    if x.name == "negative":
-        return x.args[0]
-    return build("subtract", *x.args[::-1]) if x.name == "subtract" and x.dtype in FLOATS else None
+    return x.args[0] if x.name == "negative" else None
 
 
 def is_nonnegative(x: Node) -> bool:
@@ -178,52 +190,17 @@ def _absolute(build: Build, x: Node) -> Node | None:
         return x
     if x.name == "negative":
         return abs(x.args[0])
-    if x.name == "multiply" and x.args[0].nonnegative:
-        return x.args[0] * abs(x.args[1])
-    if x.name == "multiply" and x.args[1].nonnegative:
-        return abs(x.args[0]) * x.args[1]
+    for a, b in pair(x, "multiply"):
+        if a.nonnegative or (not a.loops and b.loops):
+            return abs(a) * abs(b)
     return None
 
 
-def _and(build: Build, x: Node, y: Node) -> Node | None:
-    for a, b in ((x, y), (y, x)):
-        if a.is_constant and not a.value:
-            return a
-        if a.is_constant and (a.dtype == "bool" or a.value == np.array(-1).astype(a.dtype)):
-            return b
-    return x if x is y else None
-
-
-def _or(build: Build, x: Node, y: Node) -> Node | None:
-    for a, b in ((x, y), (y, x)):
-        if a.is_constant and (not a.value or a.dtype == "bool"):
-            return a if a.value else b
-    return x if x is y else None
-
-
-def _not(build: Build, x: Node) -> Node | None:
-    return x.args[0] if x.name == "not" else None
-
-
-def _select(build: Build, condition: Node, x: Node, y: Node) -> Node | None:
-    if condition.is_constant:
-        return x if condition.value else y
-    if x is y:
-        return x
-    if condition.name == "not":
-        return build("select", condition.args[0], y, x)
-    if x.name == "select" and x.args[0] is condition:
-        return build("select", condition, x.args[1], y)
-    if y.name == "select" and y.args[0] is condition:
-        return build("select", condition, x, y.args[2])
-    if x.name == "select" and x.args[2] is y:
-        return build("select", condition & x.args[0], x.args[1], y)
-    if y is condition or x is condition:
-        return condition & x if y is condition else condition | y
-    if x.dtype == "bool" and x.is_constant:
-        return condition | y if x.value else ~condition & y
-    if y.dtype == "bool" and y.is_constant:
-        return ~condition | x if y.value else condition & x
+def _sqrt(build: Build, x: Node) -> Node | None:
+    if x.name == "negative" and x.args[0].name == "multiply":  # the sign belongs to what changes slowly
+        for a, b in pair(x.args[0], "multiply"):
+            if a.loops < b.loops:
+                return build.shared("sqrt", x.dtype, (build.shared("multiply", x.dtype, (-a, b)),))
     return None
 
 
@@ -231,31 +208,6 @@ def _maximum(build: Build, x: Node, y: Node) -> Node | None:
     if x is y or (x.is_number(0) and y.nonnegative):
         return y
     return x if y.is_number(0) and x.nonnegative else None
-
-
-def _equal(build: Build, x: Node, y: Node) -> Node | None:
-    """A choice among constants, such as a status, is compared before it is made."""
-    for a, b in ((x, y), (y, x)):
-        if a.is_constant and b.name == "convert" and b.args[0].dtype == "bool":
-            return b.args[0] if a.is_number(1) else ~b.args[0] if a.is_number(0) else build.number(False, "bool")
-        if a.is_number(0) and b.name == "multiply" and b.args[0].is_constant and b.dtype in FLOATS:
-            return build("equal", a, b.args[1])
-        if a.is_constant and b.name == "select" and all(x.is_constant or x.name == "select" for x in b.args[1:]):
-            return build("select", b.args[0], build("equal", a, b.args[1]), build("equal", a, b.args[2]))
-    return None
-
-
-def _not_equal(build: Build, x: Node, y: Node) -> Node | None:
-    equal = _equal(build, x, y)
-    return None if equal is None else ~equal
-
-
-def _xor(build: Build, x: Node, y: Node) -> Node | None:
-    return y if x.is_number(0) else x if y.is_number(0) else None
-
-
-def _shift(build: Build, x: Node, y: Node) -> Node | None:
-    return x if y.is_number(0) else None
 
 
 def _power(build: Build, x: Node, y: Node) -> Node | None:
@@ -278,23 +230,14 @@ def integer_power(build: Build, x: Node, exponent: int) -> Node:
     return result
 
 
-FOLDS: dict[str, Any] = {
+FOLDS: dict[str, Any] = RULES | {
     "add": _add,
     "subtract": _subtract,
     "multiply": _multiply,
     "divide": _divide,
     "negative": _negative,
     "absolute": _absolute,
-    "and": _and,
-    "or": _or,
-    "xor": _xor,
-    "not": _not,
+    "sqrt": _sqrt,
     "maximum": _maximum,
-    "equal": _equal,
-    "not_equal": _not_equal,
-    "select": _select,
-    "shift_left": _shift,
-    "shift_right_logical": _shift,
-    "shift_right_arithmetic": _shift,
     "power": _power,
 }

@@ -6,6 +6,7 @@ Accuracy is measured in tests/test_elementary.py, through the engines.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import numpy as np
@@ -21,6 +22,8 @@ _SHORT_PI = (3.1415926534682512, 1.2154201012607932e-10, 4.044532497591901e-21)
 _LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
 _ROUND = 1.5 * 2.0**52
 """Adding it to a number below 2^51 rounds to a whole number, whose bits are then the low ones of the sum."""
+_OVERFLOW = 2.0**973
+"""Times a number below 2^51 is finite."""
 
 EXPONENTIAL = (5.000000000000001e-01, 1.6666666666666669e-01, 4.1666666666624164e-02, 8.333333333330065e-03,
                1.3888888917196719e-03, 1.9841269863040545e-04, 2.4801521322368692e-05, 2.7557268480310024e-06,
@@ -28,27 +31,37 @@ EXPONENTIAL = (5.000000000000001e-01, 1.6666666666666669e-01, 4.1666666666624164
 """$(e^r - 1 - r)/r^2$ in powers of r, for $|r| \\le (\\log 2)/2$."""
 
 
-def _sine(build: Build, x: Node, shift: float, fused: bool) -> Node:
-    r"""$\sin(x + \mathrm{shift} \cdot \pi)$ for a shift of 0 or 1/2, in double precision.
+def _sine(build: Build, x: Node, shift: float) -> Node:
+    r"""$\sin(x + \mathrm{shift} \cdot \pi)$ for a shift of 0 or 1/2, in double precision, with fused products.
 
     With n the nearest whole number to $x/\pi$ + shift, $(n - \mathrm{shift})\pi$ is subtracted in three parts, of which
-    the first leave no error up to some angle.  Beyond it the result is NaN, hence a status.
+    the first leaves no error.  For the first product n is scaled so that it overflows where n is not exact any more,
+    from $2^{51}$ on: the result is then not finite, hence a status.
     """
-    parts, known = (_PI, 2.0**50) if fused else (_SHORT_PI, 2.0**20)
-    turns = build("fma", x, build.number(1 / np.pi, x.dtype), build.number(shift, x.dtype))
-    if fused:
-        rounded = turns + _ROUND
-        n, whole = rounded - _ROUND, build("bitcast", rounded, dtype="int64")
-    else:  # XLA would take the two sums for one
-        n = build("rint", turns)
-        whole = build("convert", n, dtype="int64")
+    number = partial(build.number, dtype=x.dtype)
+    rounded = build("fma", x, number(1 / np.pi), number(shift)) + _ROUND
+    n = rounded - _ROUND
+    r = build("fma", build("fma", n, number(-_OVERFLOW), number(shift * _OVERFLOW)), number(_PI[0] / _OVERFLOW), x)
+    for part in _PI[1:]:
+        r = build("fma", shift - n, number(part), r)
+    return _signed(build, elementary.sine(r), build("bitcast", rounded, dtype="int64"))  # type: ignore[arg-type]
+
+
+def _sine_without_fma(build: Build, x: Node, shift: float) -> Node:
+    """The same where products are rounded: exact up to a smaller angle, beyond which it is NaN."""
+    n = build("rint", x * (1 / np.pi) + shift)  # XLA would take adding and subtracting _ROUND for nothing
     r = x
-    for part in parts:
-        r = build("fma", shift - n, build.number(part, x.dtype), r)
+    for part in _SHORT_PI:
+        r = r + (shift - n) * part
+    value = _signed(build, elementary.sine(r), build("convert", n, dtype="int64"))  # type: ignore[arg-type]
+    inside = build("less", abs(x), build.number(2.0**20, x.dtype))
+    return build("select", inside, value, build.number(np.nan, x.dtype))
+
+
+def _signed(build: Build, value: Node, whole: Node) -> Node:
+    """Changes the sign for odd numbers."""
     sign = build("shift_left", whole, build.number(63, "int64"))
-    bits = build("xor", build("bitcast", elementary.sine(r), dtype="int64"), sign)  # type: ignore[arg-type]
-    inside = build("less", abs(x), build.number(known, x.dtype))
-    return build("select", inside, build("bitcast", bits, dtype=x.dtype), build.number(np.nan, x.dtype))
+    return build("bitcast", build("xor", build("bitcast", value, dtype="int64"), sign), dtype=value.dtype)
 
 
 def _log(build: Build, x: Node) -> Node:
@@ -90,15 +103,15 @@ def _in_double(function: Callable[[Build, Node], Node]) -> Callable[[Build, Node
 
 
 FUNCTIONS = {
-    "sin": _in_double(lambda build, x: _sine(build, x, 0.0, fused=True)),
-    "cos": _in_double(lambda build, x: _sine(build, x, 0.5, fused=True)),
+    "sin": _in_double(partial(_sine, shift=0.0)),
+    "cos": _in_double(partial(_sine, shift=0.5)),
     "log": _in_double(_log),
     "exp": _in_double(_exp),
 }
 """For targets that multiply and add with one rounding."""
 
 FUNCTIONS_WITHOUT_FMA = {
-    "sin": _in_double(lambda build, x: _sine(build, x, 0.0, fused=False)),
-    "cos": _in_double(lambda build, x: _sine(build, x, 0.5, fused=False)),
+    "sin": _in_double(partial(_sine_without_fma, shift=0.0)),
+    "cos": _in_double(partial(_sine_without_fma, shift=0.5)),
 }
 """For others."""

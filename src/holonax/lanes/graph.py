@@ -8,6 +8,9 @@ Folding takes numbers for real numbers, as one does by hand: $0 x = 0$ and $x - 
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import reduce
+from operator import add
 from typing import Any, final
 
 import numpy as np
@@ -181,16 +184,21 @@ class Build:
         return self.known[key]
 
     def total(self, numbers: list[Node], dtype: str = "float64") -> Node:
-        """Sum of many, of none 0."""
+        """Sum of many, of none 0; those that come several times are added up together."""
+        times: dict[int, list[Node]] = {}
+        for x, count in Counter(numbers).items():
+            times.setdefault(count, []).append(x)
         result = self.number(0, numbers[0].dtype if numbers else dtype)
-        for x in numbers:
-            result = result + x
+        for count, terms in times.items():
+            result = result + count * reduce(add, terms)
         return result
 
     def larger(self, x: Node, y: Node) -> Node:
         """The larger of two, in one instruction, because it does not care for NaN as "maximum" does."""
-        if x.name == y.name == "multiply" and x.args[0].is_constant and x.args[0] is y.args[0] and x.args[0].value > 0:
-            return x.args[0] * self.larger(x.args[1], y.args[1])
+        if x.name == y.name == "multiply":
+            for common in x.args:
+                if common.nonnegative and common in y.args:
+                    return common * self.larger(*(z.args[z.args[0] is common] for z in (x, y)))
         return self("select", self("greater", x, y), x, y)
 
     def largest(self, numbers: list[Node], dtype: str) -> Node:

@@ -3,13 +3,13 @@ r"""Newton's method as lanes.
 The equations are differentiated on the graph, so that only the entries of the Jacobian that are not zero exist.  Rows
 whose derivatives do not depend on the unknowns are linear: they are solved for as many unknowns once, before the
 iteration, which then runs on what is left.  For a Lagrangian with constant mass, $v$ disappears in this way and only
-the multipliers are iterated; equations that are linear altogether, such as a projection, need no iteration at all.
+the multipliers are iterated; equations that are linear altogether, such as a projection, need no iteration at all, nor
+does a quadratic in the one unknown that is left.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from itertools import zip_longest
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from holonax.lanes.elimination import Row, eliminate, substitute
 from holonax.lanes.graph import Build, Loop, Node
 from holonax.lanes.operations import FLOATS, OPERATIONS
+from holonax.lanes.polynomial import coefficients_of, derivative_of, horner, quadratic
 from holonax.lanes.translate import Untranslatable, array_of, look, primitive, run, run_closed
 from holonax.solve import Newton, Status
 
@@ -79,8 +80,15 @@ def solve(
         spread = build.number(1, dtype)
         for _, coefficients in eliminated.values():
             spread = build.larger(spread, build.total([abs(b) for b in coefficients.values()], dtype))
-        iteration = _Iteration(build, equations, reduced, complete, spread, resolution, newton, len(rows))
-        x, going, late, iterations = iteration.run([guess[j] for j in others])
+        start = [guess[j] for j in others]
+        alone = unknowns[others[0]] if len(others) == 1 else None
+        powers = coefficients_of(build.rebuild(equations, complete([alone]))[0], alone) if alone else None
+        if powers is not None and len(powers) == 3:
+            root, going, late = quadratic(build, powers, start[0])
+            x = [root]
+        else:
+            iteration = _Iteration(build, equations, reduced, complete, powers, spread, resolution, newton, len(rows))
+            x, going, late, iterations = iteration.run(start)
         residual = build.largest(build.rebuild(equations, complete(x)), dtype)
         status = build("select", going, build.number(Status.NOT_CONVERGED, dtype), zero)
         singular = singular | late
@@ -96,12 +104,16 @@ def _affine(build: Build, constant: Node, coefficients: Row, x: dict[int, Node])
 
 def _reduce(build: Build, row: Row, eliminated: dict[int, tuple[Node, Row]], others: list[int]) -> Row:
     """A row of the Jacobian in terms of the unknowns that are left, renumbered."""
-    place, result = {j: i for i, j in enumerate(others)}, Row()
+    place, terms = {j: i for i, j in enumerate(others)}, defaultdict(list)
     for j, entry in row.items():
-        terms = [(d, entry * b) for d, b in eliminated[j][1].items()] if j in eliminated else [(j, entry)]
-        for d, term in terms:
-            result[place[d]] = result[place[d]] + term if place[d] in result else term
-    return {j: x for j, x in sorted(result.items()) if not x.is_number(0)}
+        for d, b in eliminated[j][1].items() if j in eliminated else ((j, build.number(1, entry.dtype)),):
+            terms[place[d]].append(entry * b)
+    sums = {j: build.total(terms[j]) for j in sorted(terms)}
+    return {j: x for j, x in sums.items() if not x.is_number(0)}
+
+
+PATIENCE = 5
+"""Iterations of Newton's method that are nothing unusual."""
 
 
 class _Iteration:
@@ -113,102 +125,89 @@ class _Iteration:
         equations: list[Node],
         jacobian: list[Row],
         complete: Any,
+        powers: list[Node] | None,
         spread: Node,
         resolution: Node,
         newton: Newton,
         size: int,
     ) -> None:
         self.build, self.equations, self.jacobian, self.complete = build, equations, jacobian, complete
-        self.newton, self.size, self.dtype = newton, size, resolution.dtype
+        self.powers, self.newton, self.size, self.dtype = powers, newton, size, resolution.dtype
         eps = float(np.finfo(self.dtype).eps)
         tolerance = 0.1 * eps**0.5 if newton.tolerance is None else newton.tolerance
         self.tolerance, self.spread = tolerance, spread
         self.floor = 16 * eps * _simplified(resolution)
+        self.total = all(map(_is_total, equations))
 
     def run(self, guess: list[Node]) -> tuple[list[Node], Node, Node, Node]:
-        """The unknowns; whether the iteration was still going when it ended, and singular; how often it went."""
-        build, size = self.build, len(guess)
-        false, zero = build.number(False, "bool"), build.number(0, self.dtype)
-        begin = [*guess, *([zero] * size), build.number(True, "bool"), false, zero]
-        loop = Loop(build, begin, build.alive, most=self.newton.max_iterations)
-        x, step, (going, _, done) = loop.parameters[:size], loop.parameters[size:-3], loop.parameters[-3:]
-        values, matrix = self.linearized(x)
-        pivots, singular = eliminate(build, matrix, [-value for value in values], self.size, list(range(size)))
-        solved = substitute(build, pivots)
-        update = [solved[j][0] for j in range(size)]
+        """The unknowns; whether the iteration was still going when it ended, and singular; how often it went.
 
-        outside = false if all(_is_total(value, loop) for value in values) else ~_all_finite(build, values)
+        Where all unknowns begin at zero and no step can leave the domain, the first iteration is much simpler than the
+        others: it comes before the loop, and judges for all of them whether the matrix is singular.
+        """
+        build, size = self.build, len(guess)
+        true, false, zero = (build.number(x, dtype) for x, dtype in ((1, "bool"), (0, "bool"), (0, self.dtype)))
+        at_zero = self.total and all(x.is_number(0) for x in guess)
+        begin, first, late = guess, 0, false
+        if at_zero:
+            begin, late = self.update(guess)
+            first = 1
+        begin = [*begin, *([zero] * size), true, late, build.number(first, self.dtype)]
+        loop = Loop(build, begin, build.alive, most=self.newton.max_iterations - first)
+        x, step, (going, late, done) = loop.parameters[:size], loop.parameters[size:-3], loop.parameters[-3:]
+        update, singular = self.update(x)
+
+        outside = false if self.total else ~_all_finite(build, self.linearized(x)[0])
         step = [build("select", outside, 0.5 * old, new) for old, new in zip(step, update, strict=True)]
         x1 = [build("select", outside, a - d, a + d) for a, d in zip(x, step, strict=True)]
-        moved = build.largest(step, self.dtype)
-        # No eliminated unknown moves farther than spread times this.
-        above = build("greater", self.spread * moved, self.floor)
-        onwards = above & build("greater", moved, self.tolerance * build.largest(x1, self.dtype))
+        moved, length = (build.total([abs(number) for number in numbers]) for numbers in (step, x1))
+        onwards = build("greater", moved, self.tolerance * length)
+        onwards = self.patience(onwards, done, moved)
         onwards = build("select", outside, build("greater", moved, zero), onwards)
-        results = loop.close(build, going, [*x1, *step, onwards, singular & ~outside, done + 1.0])
+        late = late if at_zero else singular & ~outside
+        results = loop.close(build, going, [*x1, *step, onwards, late, done + 1.0])
         return results[:size], results[-3], results[-2], results[-1]
+
+    def update(self, x: list[Node]) -> tuple[list[Node], Node]:
+        """What to add to x, and whether the matrix is singular."""
+        values, matrix = self.linearized(x)
+        right = [-value for value in values]
+        pivots, singular = eliminate(self.build, matrix, right, self.size, list(range(len(x))))
+        solved = substitute(self.build, pivots)
+        return [solved[j][0] for j in range(len(x))], singular
+
+    def patience(self, onwards: Node, done: Node, moved: Node) -> Node:
+        """What goes on for long may be round-off of unknowns that are zero: only then is it asked what that would be.
+
+        No eliminated unknown moves farther than `spread` times the others.
+        """
+        build = self.build
+        late = onwards & build("greater_equal", done, build.number(PATIENCE, self.dtype))
+        loop = Loop(build, [onwards, late, moved], build.alive, rare=True)
+        above = build("greater", self.spread * loop.parameters[2], self.floor)
+        return loop.close(build, loop.parameters[1], [above, build.number(False, "bool"), loop.parameters[2]])[0]
 
     def linearized(self, x: list[Node]) -> tuple[list[Node], list[Row]]:
         """Values and derivatives at x.  A polynomial in one unknown is evaluated as such, its coefficients once."""
-        build, at = self.build, self.complete(x)
+        build = self.build
+        if self.powers is not None:
+            value, slope = (horner(build, powers, x[0]) for powers in (self.powers, derivative_of(self.powers)))
+            return [value], [{0: slope}]
+        at = self.complete(x)
         values = build.rebuild(self.equations, at)
-        if len(x) == 1 and (coefficients := polynomial(values[0], x[0])) is not None:
-            slopes = [i * c for i, c in enumerate(coefficients)][1:]
-            return [horner(build, coefficients, x[0])], [{0: horner(build, slopes, x[0])}]
         numbers = iter(build.rebuild([d for row in self.jacobian for d in row.values()], at))
-        return values, [{j: next(numbers) for j in row} for row in self.jacobian]
+        rows = [{j: next(numbers) for j in row} for row in self.jacobian]
+        scales = [_constant_factor(build, row) for row in rows]
+        values = [scale * value for scale, value in zip(scales, values, strict=True)]
+        return values, [{j: scale * x for j, x in row.items()} for scale, row in zip(scales, rows, strict=True)]
 
 
-HIGHEST_POWER = 4
-
-
-def polynomial(node: Node, x: Node) -> list[Node] | None:
-    """Coefficients of an expression in powers of x, which alone carries a loop; None if it is nothing so simple."""
-    loop = x.value[0]
-
-    @cache
-    def powers(node: Node) -> list[Node] | None:
-        if node is x:
-            return [node.build.number(0, x.dtype), node.build.number(1, x.dtype)]
-        if loop not in node.loops:
-            return [node]
-        parts = [powers(argument) for argument in node.args] if node.name in _POLYNOMIAL else [None]
-        if any(part is None for part in parts):
-            return None
-        result = _POLYNOMIAL[node.name](node.build, *parts)
-        return result if len(result) <= HIGHEST_POWER + 1 else None
-
-    coefficients = powers(node)
-    return coefficients if coefficients is not None and len(coefficients) > 1 else None
-
-
-def horner(build: Build, coefficients: list[Node], x: Node) -> Node:
-    """A polynomial, highest power first."""
-    value = coefficients[-1]
-    for coefficient in coefficients[-2::-1]:
-        value = value * x + coefficient
-    return value
-
-
-def _sum(build: Build, a: list[Node], b: list[Node]) -> list[Node]:
-    zero = build.number(0, a[0].dtype)
-    return [x + y for x, y in zip_longest(a, b, fillvalue=zero)]
-
-
-def _product(build: Build, a: list[Node], b: list[Node]) -> list[Node]:
-    result = [build.number(0, a[0].dtype)] * (len(a) + len(b) - 1)
-    for i, x in enumerate(a):
-        for j, y in enumerate(b):
-            result[i + j] = result[i + j] + x * y
-    return result
-
-
-_POLYNOMIAL: dict[str, Any] = {
-    "add": _sum,
-    "subtract": lambda build, a, b: _sum(build, a, [-x for x in b]),
-    "negative": lambda build, a: [-x for x in a],
-    "multiply": _product,
-}
+def _constant_factor(build: Build, row: Row) -> Node:
+    """What frees a row of the constant that its first entry begins with."""
+    entry = next(iter(row.values()))
+    entry = entry.args[0] if entry.name == "negative" else entry
+    has = entry.name == "multiply" and entry.args[0].is_constant
+    return build.number(1 / entry.args[0].value if has else 1, entry.dtype)
 
 
 def _simplified(node: Node) -> Node:
@@ -226,12 +225,12 @@ def _all_finite(build: Build, values: list[Node]) -> Node:
     return result
 
 
-def _is_total(node: Node, loop: Loop) -> bool:
-    """Whether an expression of the loop's values is finite wherever they are: then no step can leave its domain."""
+def _is_total(node: Node) -> bool:
+    """Whether an expression of the unknowns is finite wherever they are: then no step can leave its domain."""
     seen, stack = set(), [node]
     while stack:
         top = stack.pop()
-        if top not in seen and loop in top.loops:
+        if top not in seen and top.depends_on_unknowns:
             seen.add(top)
             if top.args and not OPERATIONS[top.name].total:
                 return False

@@ -40,13 +40,10 @@ class Schedule:
     ) -> None:
         self.build, self.expansions, self.stands_for = build, expansions, stands_for
         self.outermost = outermost
-        self.needed: dict[Loop, set[int]] = {outermost: set(wanted)}
+        self.needed: dict[Loop, set[int]] = {}
         self.used_by: dict[Node, set[object]] = defaultdict(set)
-        outputs = [*(outermost.body[i] for i in wanted), build.alive]
-        self._share_constants(self._find_needed(outputs))
-        self.needed = {outermost: set(wanted)}
-        self.used_by.clear()
-        self._find_needed(outputs)
+        self._share_constants(self._find_needed(wanted))
+        self._find_needed(wanted)
         self._sunk: dict[Node, list[Node | Block]] = {}
         self.before: list[Node | Block] = []
         self.body: list[Node | Block] = []
@@ -75,22 +72,26 @@ class Schedule:
         return count(self.before) + count(self.body)
 
     def _share_constants(self, nodes: set[Node]) -> None:
-        """Write c (a b), c (a' b), ... with one c b for all of them."""
-        products = {
-            node: node.args
+        """Write c (a b), c (a' b), ... with one c b for all of them, where c is the same in all steps."""
+        products = [
+            (node, c, product)
             for node in nodes
-            if node.name == "multiply" and node.args[0].is_constant and node.args[1].name == "multiply"
-        }
+            if node.name == "multiply"
+            for c, product in (node.args, node.args[::-1])
+            if not c.loops and product.name == "multiply"
+        ]
         uses = Counter(argument for node in nodes for argument in map(self.final, node.args))
-        count = Counter((c, factor) for c, product in products.values() for factor in set(product.args))
-        for node, (c, product) in products.items():
+        count = Counter((c, factor) for _, c, product in products for factor in set(product.args))
+        for node, c, product in products:
             factor = max(product.args, key=lambda x: (count[c, x], x.index))
             if count[c, factor] > 1 and uses[product] == 1:
                 other = product.args[product.args[0] is factor]
                 scaled = self.build.shared("multiply", node.dtype, (c, factor))
                 self.stands_for[node] = self.build.shared("multiply", node.dtype, (scaled, other))
 
-    def _find_needed(self, outputs: list[Node]) -> set[Node]:
+    def _find_needed(self, wanted: list[int]) -> set[Node]:
+        self.needed = {self.outermost: set(wanted)}
+        self.used_by.clear()
         seen: set[Node] = set()
         stack: list[Node] = []
 
@@ -99,7 +100,7 @@ class Schedule:
                 self.used_by[self.final(node)].add(user)
             stack.extend(nodes)
 
-        need(self.outermost, *outputs)
+        need(self.outermost, *(self.outermost.body[i] for i in wanted), self.build.alive)
         while stack:
             node = self.final(stack.pop())
             if node in seen:
