@@ -106,22 +106,39 @@ def _has_float64() -> bool:
 
 
 def normals(key: Array, path: Array, step: Array, number: int, variance: Array) -> Array:
-    r"""Independent normal numbers, two per Philox block, by Box and Muller's transform.
-
-    The counter is (step, block, path low, path high), the key the seed; nothing else enters.  Half of the block's 128
-    bits give the radius, the other half the direction: sine and cosine of an angle in $[-\pi/4, \pi/4)$, the cosine
-    with a random sign; both then change places, or not.  That covers the circle evenly without any reduction of angles.
-    """
+    """Independent normal numbers, two per Philox block: block 0, 1, ... of the step."""
     block = jnp.arange((number + 1) // 2, dtype=jnp.uint32)
-    same = jnp.zeros_like(block)
-    counter = (same + step.astype(jnp.uint32), block, same + path[0], same + path[1])
-    distance, direction = _philox_pairs(counter, (key[0], key[1]))
+    return _normal_pairs(key, path, step, block, variance).reshape(-1)[:number]
+
+
+def normal_pairs(key: Array, path: Array, step: Array, block: Array, variance: Array) -> Array:
+    r"""The two normal numbers of each `block`, as rows, by Box and Muller's transform.
+
+    Half of the block's 128 bits give the radius, the other half the direction: sine and cosine of an angle in
+    $[-\pi/4, \pi/4)$, the cosine with a random sign; both then change places, or not.  That covers the circle evenly
+    without any reduction of angles.
+    """
+    distance, direction = _random_words(key, path, step, block).T
     radius = jnp.sqrt((-2.0 * variance) * log(2.0 - _mantissa(distance)))
     sine, cosine = sine_and_cosine(_mantissa(direction) - 1.5)
     cosine = jnp.where((direction & 2) != 0, -cosine, cosine)  # the low bits are not in the mantissa
     swap = (direction & 1) != 0
-    pair = jnp.where(swap, sine, cosine), jnp.where(swap, cosine, sine)
-    return jnp.stack([radius * x for x in pair], axis=1).reshape(-1)[:number]
+    return jnp.stack([radius * jnp.where(swap, sine, cosine), radius * jnp.where(swap, cosine, sine)], axis=1)
+
+
+def random_words(key: Array, path: Array, step: Array, block: Array) -> Array:
+    """Two words of random bits of each `block`, as rows, of 64 bits where JAX has them.
+
+    The counter is (step, block, path low, path high), the key the seed; nothing else enters.
+    """
+    same = jnp.zeros_like(block)
+    counter = (same + step.astype(jnp.uint32), block, same + path[0], same + path[1])
+    return jnp.stack(_philox_pairs(counter, (key[0], key[1])), axis=1)
+
+
+# Functions of their own, which lanes know by their names.
+_normal_pairs = jax.jit(normal_pairs)
+_random_words = jax.jit(random_words)
 
 
 def _mantissa(bits: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 from typing import Any, final
 
 import numpy as np
@@ -33,18 +34,31 @@ def missing() -> str | None:
     return None
 
 
+WORKERS = 4
+"""Chunks at a time, each with a stream of its own: while one is copied or stored, the device computes others."""
+
+
 @final
 class CudaRunner(LaneRunner):
-    """A million paths in a call; everything stays on the device until it is recorded."""
+    """Up to a million paths in a call; everything stays on the device until it is recorded."""
 
     def __init__(self, program: Program) -> None:
         import cupy
 
         super().__init__(program)
-        self.chunk, self.grain, self.workers = 2**20, THREADS, 1
+        self.chunk, self.grain, self.workers = 2**20, THREADS, WORKERS
         self.module = cupy.RawModule(code=kernel(program), options=("--std=c++17",))
         self.kernel = self.module.get_function(KERNEL)
-        self.paths: tuple[Any, Any] = None, None  # of the last call, here and on the device
+        self.mine = threading.local()  # a chunk stays in one thread
+
+    @property
+    def stream(self) -> Any:
+        """The stream of this thread."""
+        import cupy
+
+        if not hasattr(self.mine, "stream"):
+            self.mine.stream = cupy.cuda.Stream(non_blocking=True)
+        return self.mine.stream
 
     def begin(self, states: Any) -> list:
         """As the other engines, on the device; what is the same for all paths is not copied a million times."""
@@ -53,7 +67,9 @@ class CudaRunner(LaneRunner):
         def on_device(x: np.ndarray) -> Any:
             return cupy.full(x.shape, x[0], x.dtype) if x.strides == (0,) else cupy.asarray(np.ascontiguousarray(x))
 
-        return [on_device(x) for x in self.entries(states)]
+        self.mine.paths = None, None  # of the last call, here and on the device
+        with self.stream:
+            return [on_device(x) for x in self.entries(states)]
 
     def advance(
         self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
@@ -62,23 +78,23 @@ class CudaRunner(LaneRunner):
         import cupy
 
         size = len(paths)
-        arrays = cupy.asarray(np.array([array.data.ptr for array in carried], np.uint64))
-        if self.paths[0] is not paths:
-            self.paths = paths, cupy.asarray(paths)
-        rows = self.rows(cupy, size, first, stop, stride)
         numbers = (np.int64(x) for x in (size, first, stop, stride))
         scalars = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32), np.dtype(self.program.dtype).type(h)
-        self.kernel((-(-size // THREADS),), (THREADS,), (arrays, self.paths[1], rows, *scalars, *numbers))
-        cupy.cuda.get_current_stream().synchronize()
-        return carried, *(cupy.ascontiguousarray(part).get() for part in self.split(rows))
+        with self.stream:
+            arrays = cupy.asarray(np.array([array.data.ptr for array in carried], np.uint64))
+            if self.mine.paths[0] is not paths:
+                self.mine.paths = paths, cupy.asarray(paths)
+            rows = self.rows(cupy, size, first, stop, stride)
+            self.kernel((-(-size // THREADS),), (THREADS,), (arrays, self.mine.paths[1], rows, *scalars, *numbers))
+            self.stream.synchronize()
+            return carried, *(cupy.ascontiguousarray(part).get() for part in self.split(rows))
 
     def fate(self, carried: list) -> Any:
         """How the paths fared so far, as NumPy arrays."""
-        import cupy
-
-        return super().fate([cupy.asnumpy(x) if i >= 3 * self.program.n else x for i, x in enumerate(carried)])
+        with self.stream:
+            return super().fate([x.get() if i >= 3 * self.program.n else x for i, x in enumerate(carried)])
 
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner:
     """Trace, fold and compile."""
-    return CudaRunner(program(system, method, n, dtype, FUNCTIONS, MOST_OPERATIONS))
+    return CudaRunner(program(system, method, n, dtype, FUNCTIONS, MOST_OPERATIONS, None))

@@ -6,7 +6,7 @@ import numpy as np
 
 from holonax.lanes.graph import Node
 from holonax.lanes.program import Program
-from holonax.lanes.schedule import Block
+from holonax.lanes.schedule import Block, Items
 
 KERNEL = "advance"
 _TYPES = {
@@ -87,11 +87,11 @@ class _Emitter:
             return f"({kind})(({unsigned}){x[0]} >> {x[1]})"
         return OPERATIONS[node.name].format(*x)
 
-    def items(self, items: list[Node | Block]) -> None:
+    def items(self, items: Items) -> None:
         for item in items:
             if isinstance(item, Block):
                 self.loop(item)
-            else:
+            elif isinstance(item, Node):
                 self.names[item] = self.put(item.dtype, self.operation(item))
 
     def loop(self, block: Block) -> None:
@@ -114,24 +114,39 @@ class _Emitter:
 
 
 def kernel(program: Program) -> str:
-    """The source: `advance(carried, paths, rows, key0, key1, h, size, first, stop, stride)`; see `llvm_kernel`."""
+    """The source: `advance(carried, paths, rows, key0, key1, h, size, first, stop, stride)`; see `llvm_kernel`.
+
+    A path that fails stays where it was before that step.  Nobody keeps that state, since all steps would pay for it
+    with registers: the path goes back to its beginning and walks up to there, its `last` step.
+    """
     emit, n, real = _Emitter(program), program.n, _TYPES[program.dtype]
     lines = emit.lines
     emit.names.update(zip((*program.key, program.h, program.step), ("key0", "key1", "h", "(int)number"), strict=True))
     emit.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
     carried = [(i, program.carried[i]) for i in program.changing]
-    for i, node in carried:
-        emit.names[node] = emit.put(node.dtype, f"(({_TYPES[node.dtype]} *)carried[{i}])[lane]")
+    emit.names.update((node, f"c{i}") for i, node in carried)
+    lines += [f"{_TYPES[node.dtype]} c{i}, failed{i};" for i, node in carried]
+    places = [f"(({_TYPES[node.dtype]} *)carried[{i}])[lane]" for i, node in carried]
     emit.items(program.schedule.before)
+    lines += ["long long last = stop;", "bool failed = false;", "begin:"]
+    lines += [f"c{i} = {place};" for (i, _), place in zip(carried, places, strict=True)]
+    lines += [f"if ({emit.name(program.status)} != 0) last = first;"]
     lines += ["long long due = (first / stride + 1) * stride, row = 0;"]
-    lines += ["for (long long number = first; number < stop; ++number) {"]
-    emit.items(program.schedule.body)
-    ends = [emit.put(node.dtype, emit.name(program.results[i])) for i, node in carried]
-    lines += [f"{emit.names[node]} = {end};" for (_, node), end in zip(carried, ends, strict=True)]
-    lines += ["if (number + 1 == due) {"]
-    lines += [f"rows[(row * {2 * n} + {i}) * size + lane] = {end};" for i, end in enumerate(ends[: 2 * n])]
+    lines += ["for (long long number = first; number < stop; ++number) {", "if (number < last) {"]
+    step, failure = program.step_and_failure
+    emit.items(step)
+    lines.append(f"if ({emit.name(failure.condition)}) {{")
+    emit.items(failure.body)
+    changed = [i for i, node in carried if failure.then[i] is not node]
+    lines += [f"failed{i} = {emit.name(failure.then[i])};" for i in changed]
+    lines += ["failed = true;", "last = number;", "goto begin;", "}"]
+    ends = [emit.put(node.dtype, emit.name(failure.otherwise[i])) for i, node in carried]
+    lines += [f"c{i} = {end};" for (i, _), end in zip(carried, ends, strict=True)]
+    lines += ["}", "if (number + 1 == due) {"]
+    lines += [f"rows[(row * {2 * n} + {i}) * size + lane] = c{i};" for i in range(2 * n)]
     lines += ["++row; due += stride;", "}", "}"]
-    lines += [f"(({_TYPES[node.dtype]} *)carried[{i}])[lane] = {emit.names[node]};" for i, node in carried]
+    lines += ["if (failed) {", *(f"c{i} = failed{i};" for i in changed), "}"]
+    lines += [f"{place} = c{i};" for (i, _), place in zip(carried, places, strict=True)]
     arguments = (
         f"void **carried, const unsigned long long *paths, {real} *rows, unsigned key0, unsigned key1, {real} h, "
     )

@@ -11,12 +11,17 @@ import numpy as np
 from holonax.engines.base import ROWS, LaneRunner, cores
 from holonax.engines.llvm_kernel import KERNEL, kernel
 from holonax.lanes.functions import FUNCTIONS
+from holonax.lanes.graph import Rolling
 from holonax.lanes.program import Program, program
 from holonax.methods.base import Method
+from holonax.noise import normal_pairs
 from holonax.system import System
 
 MOST_OPERATIONS = 120_000
 """Larger programs would take more than some 15 seconds to compile."""
+
+ROLLING = Rolling(normal_pairs, few=32, together=4)
+"""Beyond this, code would leave the cache; the chains of four blocks do not wait for each other."""
 
 ORDER_FOR = ('"tune-cpu"="atom"',)
 """Processors for whose sake LLVM orders instructions: those that cannot reorder them.  A vector of lanes has so many
@@ -87,4 +92,4 @@ class LlvmRunner(LaneRunner):
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner:
     """Trace, fold and compile."""
-    return LlvmRunner(program(system, method, n, dtype, FUNCTIONS, MOST_OPERATIONS))
+    return LlvmRunner(program(system, method, n, dtype, FUNCTIONS, MOST_OPERATIONS, ROLLING))

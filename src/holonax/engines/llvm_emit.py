@@ -15,9 +15,9 @@ from itertools import groupby
 import numpy as np
 
 from holonax.engines.order import interleaved
-from holonax.lanes.graph import Node
+from holonax.lanes.graph import Node, Table
 from holonax.lanes.program import Program
-from holonax.lanes.schedule import Block
+from holonax.lanes.schedule import Block, Items, Rounds
 
 MEMORY = {"float64": "double", "float32": "float", "int32": "i32"}
 _TYPES = MEMORY | {"uint32": "i64", "int64": "i64", "uint64": "i64", "bool": "i1"}
@@ -50,9 +50,17 @@ class Emitter:
         self.lines: list[str] = []
         self.intrinsics: set[str] = set()
         self.names: dict[Node, str] = {}
+        self.tables: dict[Table, str] = {}
+        self.allocations: list[str] = []
         self.count = 0
 
     # Pieces of syntax.
+
+    def splat(self, kind: str, scalar: str) -> str:
+        """A scalar in every lane."""
+        vector = f"<{self.width} x {kind}>"
+        one = self.put(f"insertelement {vector} poison, {kind} {scalar}, i64 0")
+        return self.put(f"shufflevector {vector} {one}, {vector} poison, <{self.width} x i32> zeroinitializer")
 
     def vector(self, dtype: str) -> str:
         """The type of a number per lane."""
@@ -93,6 +101,10 @@ class Emitter:
 
     def operation(self, node: Node) -> str:
         """The instructions of one operation; the name of its value."""
+        if node.name == "entry":
+            table, k = node.value
+            there = self.put(f"getelementptr {self.vector(node.dtype)}, ptr {self.tables[table]}, i64 {k}")
+            return self.put(f"load {self.vector(node.dtype)}, ptr {there}, align 64")
         kind = "float" if node.args[-1].dtype.startswith("float") else "whole"
         vector, name = self.vector(node.args[-1].dtype), node.name
         if name in LIBRARY:
@@ -177,15 +189,18 @@ class Emitter:
 
     # Control flow.
 
-    def items(self, items: list[Node | Block]) -> None:
+    def items(self, items: Items) -> None:
         """Operations and loops, in order; the operations between two loops in an order that suits a processor."""
-        for is_loop, piece in groupby(items, key=lambda item: isinstance(item, Block)):
-            if is_loop:
-                for block in piece:
-                    self.loop(block)  # type: ignore[arg-type]
-            else:
+        for is_operation, piece in groupby(items, key=lambda item: isinstance(item, Node)):
+            if is_operation:
                 for node in interleaved(list(piece), self.program.schedule.final):  # type: ignore[arg-type]
                     self.names[node] = self.operation(node)
+            else:
+                for block in piece:
+                    if isinstance(block, Rounds):
+                        self.rounds(block)
+                    elif isinstance(block, Block):
+                        self.loop(block)
 
     def loop(self, block: Block) -> None:
         """A loop that runs while any lane goes on; lanes that are done keep their values."""
@@ -221,6 +236,29 @@ class Emitter:
             phis.append(phi + f"[ {begin}, %{entry} ], [ {end}, %{back} ]")
             self.names[loop.results[i]] = self.names[parameter]
         self.lines[place:place] = phis
+
+    def rounds(self, block: Rounds) -> None:
+        """A table, filled round by round."""
+        self.count += 1
+        label, table = f"table{self.count}", block.table
+        vector = self.vector(table.outputs[0].dtype)
+        self.tables[table] = f"%{label}"
+        self.allocations.append(f"  %{label} = alloca {vector}, i64 {block.rounds * len(table.outputs)}, align 64")
+        entry = self._label_of_here(f"{label}.entry")
+        self.lines += [f"  br label %{label}.round", f"{label}.round:"]
+        place = len(self.lines)
+        self.names[table.index] = self.splat("i64", self.put(f"mul i64 %{label}.count, {table.stride}"))
+        self.items(block.body)
+        begin = self.put(f"mul i64 %{label}.count, {len(table.outputs)}")
+        for i, output in enumerate(table.outputs):
+            there = self.put(f"getelementptr {vector}, ptr %{label}, i64 {self.put(f'add i64 {begin}, {i}')}")
+            self.lines.append(f"  store {vector} {self.name(output)}, ptr {there}, align 64")
+        back = self._label_of_here(f"{label}.back")
+        self.lines += [f"  %{label}.next = add i64 %{label}.count, 1"]
+        self.lines += [f"  %{label}.more = icmp ult i64 %{label}.next, {block.rounds}"]
+        self.lines += [f"  br i1 %{label}.more, label %{label}.round, label %{label}.end", f"{label}.end:"]
+        phi = f"  %{label}.count = phi i64 [ 0, %{entry} ], [ %{label}.next, %{back} ]"
+        self.lines.insert(place, phi)
 
     def _label_of_here(self, label: str) -> str:
         """Give the current place a label, so that a phi can refer to it."""

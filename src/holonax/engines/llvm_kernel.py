@@ -24,11 +24,6 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     def at(kind: str, array: str, place: object) -> str:
         return put(f"getelementptr {kind}, ptr {array}, i64 {place}")
 
-    def splat(kind: str, scalar: str) -> str:
-        vector = f"<{width} x {kind}>"
-        one = put(f"insertelement {vector} poison, {kind} {scalar}, i64 0")
-        return put(f"shufflevector {vector} {one}, {vector} poison, <{width} x i32> zeroinitializer")
-
     def store(node: Node, value: str, there: str) -> None:
         lines.append(f"  store {emit.vector(node.dtype)} {value}, ptr {there}, align {align(node)}")
 
@@ -37,10 +32,10 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
 
     # What is the same for all paths.
     for i, node in enumerate(program.key):
-        emit.names[node] = splat("i64", put(f"load i64, ptr {at('i64', '%fixed', i)}"))
+        emit.names[node] = emit.splat("i64", put(f"load i64, ptr {at('i64', '%fixed', i)}"))
     kind = MEMORY[program.dtype]
     wide = put(f"load double, ptr {at('i64', '%fixed', 2)}")
-    emit.names[program.h] = splat(kind, wide if kind == "double" else put(f"fptrunc double {wide} to {kind}"))
+    emit.names[program.h] = emit.splat(kind, wide if kind == "double" else put(f"fptrunc double {wide} to {kind}"))
     arrays = {i: put(f"load ptr, ptr {at('ptr', '%carried', i)}") for i, *_ in carried}
 
     # A group of paths.
@@ -63,7 +58,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     lines.append("  %due = phi i64 [ %next, %before ], [ %due.next, %step.end ]")
     place = len(lines)
     emit.names.update({node: emit.fresh("s") for _, node, _ in carried})
-    emit.names[program.step] = splat("i32", put("trunc i64 %number to i32"))
+    emit.names[program.step] = emit.splat("i32", put("trunc i64 %number to i32"))
     emit.items(program.schedule.body)
     results = [emit.name(result) for *_, result in carried]
     lines += ["  br label %step.done", "step.done:"]
@@ -98,4 +93,4 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     head = [f'define void @{KERNEL}({arguments}) alignstack(64) "stackrealign" {" ".join(attributes)} {{', "entry:"]
     head += ["  %quotient = sdiv i64 %first, %stride", "  %quotient.next = add i64 %quotient, 1"]
     head += ["  %next = mul i64 %quotient.next, %stride"]
-    return "\n".join([*sorted(emit.intrinsics), *head, *lines])
+    return "\n".join([*sorted(emit.intrinsics), *head, *emit.allocations, *lines])

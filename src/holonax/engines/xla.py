@@ -13,11 +13,12 @@ from jax import Array, lax
 
 from holonax.engines.base import ROWS, LaneRunner, cores
 from holonax.lanes.functions import FUNCTIONS_WITHOUT_FMA
-from holonax.lanes.graph import Node
+from holonax.lanes.graph import Node, Rolling
+from holonax.lanes.operations import FLOATS
 from holonax.lanes.program import Program, program
-from holonax.lanes.schedule import Block
+from holonax.lanes.schedule import Block, Items, Rounds
 from holonax.methods.base import Method
-from holonax.noise import words
+from holonax.noise import random_words, words
 from holonax.system import System
 
 MOST_OPERATIONS = 6_000
@@ -38,6 +39,9 @@ OPERATIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
+ROLLING = Rolling(random_words, few=0, together=1)
+"""Random bits are always a table: XLA would compute them once for each of their consumers."""
+
 MOST_REPEATED = 24
 """XLA computes what several results need once for each of them; more operations than this are worth storing."""
 
@@ -45,12 +49,14 @@ MOST_REPEATED = 24
 class _Evaluation:
     """Values of nodes as JAX arrays, one number per path.
 
-    Left alone, XLA would repeat the whole noise for each of its consumers.  Results of a loop are not repeated, so a
-    straight piece of the program is cut into stages, each the body of a loop that runs `once`; XLA must not know that.
+    XLA fuses operations into those that use them, and repeats them for each; the numbers of many operations would be
+    computed again and again.  It does not repeat a quotient, so what shall be `stored` is divided by a `one` that XLA
+    must not know.  Nor does it repeat the results of a loop: that is how tables are computed, two numbers at a time as
+    one complex number.
     """
 
-    def __init__(self, program: Program, once: Array, values: dict[Node, Array]) -> None:
-        self.program, self.once, self.values = program, once, values
+    def __init__(self, program: Program, one: Array, values: dict[Node, Array], tables: list[Array]) -> None:
+        self.program, self.one, self.values, self.tables = program, one, values, tables
 
     def __getitem__(self, node: Node) -> Array:
         node = self.program.schedule.final(node)
@@ -58,23 +64,32 @@ class _Evaluation:
 
     def also(self, values: dict[Node, Array]) -> _Evaluation:
         """The same, and more."""
-        return _Evaluation(self.program, self.once, self.values | values)
+        return _Evaluation(self.program, self.one, self.values | values, self.tables)
 
-    def run(self, items: list[Node | Block], staged: bool = False) -> _Evaluation:
+    def run(self, items: Items, storing: bool = True) -> _Evaluation:
         """Operations and loops, in order."""
-        for is_loop, piece in groupby(items, key=lambda item: isinstance(item, Block)):
-            if is_loop:
-                for block in piece:
-                    self.loop(block)  # type: ignore[arg-type]
-            elif staged:
-                self.stages(list(piece))  # type: ignore[arg-type]
+        for is_operation, piece in groupby(items, key=lambda item: isinstance(item, Node)):
+            if is_operation:
+                self.operations(list(piece), storing)  # type: ignore[arg-type]
             else:
-                for node in piece:
-                    self.values[node] = self.operation(node)  # type: ignore[index, arg-type]
+                for block in piece:
+                    if isinstance(block, Rounds):
+                        self.rounds(block)
+                    elif isinstance(block, Block):
+                        self.loop(block)
         return self
+
+    def operations(self, nodes: list[Node], storing: bool) -> None:
+        """A straight piece."""
+        stored = self.stored(nodes) if storing else set()
+        for node in nodes:
+            value = self.operation(node)
+            self.values[node] = value / self.one.astype(value.dtype) if node in stored else value
 
     def operation(self, node: Node) -> Array:
         """One operation."""
+        if node.name == "entry":
+            return self.values[node]
         x = [self[argument] for argument in node.args]
         if node.name == "convert":
             return x[0].astype(node.dtype)
@@ -84,36 +99,35 @@ class _Evaluation:
             x = jnp.broadcast_arrays(*x)
         return OPERATIONS[node.name](*x)
 
-    def stages(self, nodes: list[Node]) -> None:
-        """A straight piece, stage by stage; only what is stored is known afterwards."""
+    def stored(self, nodes: list[Node]) -> set[Node]:
+        """What of a straight piece is worth storing."""
         final, users = self.program.schedule.final, self.program.schedule.used_by
         inside: set[object] = set(nodes)
         cost: dict[Node, int] = {}
-        level: dict[Node, int] = {}
-        stages: dict[int, list[Node]] = {}
+        result: set[Node] = set()
         for node in nodes:
-            arguments = [x for x in map(final, node.args) if x in inside]
-            cost[node] = 1 + sum(cost[x] for x in arguments)
-            level[node] = max((level[x] for x in arguments), default=0)
-            if not users[node] <= inside or (len(users[node]) > 1 and cost[node] > MOST_REPEATED):
-                stages.setdefault(level[node], []).append(node)
-                cost[node], level[node] = 0, level[node] + 1
-        for _, stored in sorted(stages.items()):
-            here = self.also({})
+            cost[node] = 1 + sum(cost[x] for x in map(final, node.args) if x in inside)
+            if node.dtype in FLOATS and len(users[node]) > 1 and cost[node] > MOST_REPEATED:
+                result.add(node)
+                cost[node] = 0
+        return result
 
-            def body(_: Array, carry: list, here: _Evaluation = here, stored: list[Node] = stored) -> list:
-                for node in nodes:
-                    if node not in here.values and (node in stored or cost[node]) and here.knows(node):
-                        here.values[node] = here.operation(node)
-                return [jnp.broadcast_to(here[node], x.shape) for node, x in zip(stored, carry, strict=True)]
+    def rounds(self, block: Rounds) -> None:
+        """A table, all rounds at once, in the place of that of the last step."""
+        place = list(self.program.schedule.entries).index(block.table)
+        rows, outputs = self.tables[place], block.table.outputs
 
-            shape = self[self.program.carried[0]].shape
-            begin = [jnp.zeros(shape, node.dtype) for node in stored]
-            self.values.update(zip(stored, lax.fori_loop(0, self.once, body, begin), strict=True))
+        def fill(_: Array, rows: Array) -> Array:
+            rounds = jnp.arange(block.rounds, dtype=jnp.uint32)[:, None]
+            here = self.also({block.table.index: rounds}).run(block.body, storing=False)
+            words = (jnp.broadcast_to(here[x], rows.shape) for x in outputs)
+            return lax.complex(*(lax.bitcast_convert_type(x, rows.real.dtype) for x in words))
 
-    def knows(self, node: Node) -> bool:
-        """Whether all arguments of a node have values."""
-        return all(x.is_constant or x in self.values for x in map(self.program.schedule.final, node.args))
+        rows = self.tables[place] = lax.fori_loop(0, self.one.astype(jnp.int32), fill, rows)
+        for node in self.program.schedule.entries[block.table]:
+            row, part = divmod(node.value[1], len(outputs))
+            word = rows[row].imag if part else rows[row].real
+            self.values[node] = lax.bitcast_convert_type(word, node.dtype)
 
     def loop(self, block: Block) -> None:
         """A loop that runs while any lane goes on; lanes that are done keep their values."""
@@ -140,26 +154,44 @@ class _Evaluation:
         self.values.update(zip((loop.results[i] for i in block.carried), end, strict=True))
 
 
+_PAIRS = {"uint64": jnp.complex128, "uint32": jnp.complex64}
+"""Two words as the bits of one complex number, since XLA computes one result at a time."""
+
+
 def _advance(
     program: Program, carried: list, path: Array, key: Array, h: Array, first: Array, stop: Array, stride: Array
 ) -> tuple[list, Array]:
     fixed = dict(zip((*program.key, *program.path, program.h), (*key, *path, h), strict=True))
-    once = jnp.minimum(stop - first, 1)
-    before = _Evaluation(program, once, fixed).run(program.schedule.before)
-    n = program.n
+    one = jnp.minimum(stop - first, 1).astype(program.dtype)
+    before = _Evaluation(program, one, fixed, []).run(program.schedule.before)
+    n, size = program.n, carried[0].shape[0]
 
-    def body(step: Array, carry: tuple[list, Array]) -> tuple[list, Array]:
-        carried, rows = carry
-        now = dict(zip((*program.carried, program.step), (*carried, step), strict=True))
-        here = before.also(now).run(program.schedule.body, staged=True)
+    def step(number: Array, carry: tuple[list, list]) -> tuple[list, list]:
+        carried, tables = carry
+        now = dict(zip((*program.carried, program.step), (*carried, number), strict=True))
+        here = before.also(now)
+        here.tables = list(tables)
+        here.run(program.schedule.body)
         carried = list(carried)
         for i in program.changing:
             carried[i] = jnp.broadcast_to(here[program.results[i]], carried[i].shape)
-        row = step // stride - first // stride  # overwritten until the multiple of the stride is reached
-        return carried, rows.at[row].set(jnp.stack(carried[: 2 * n]))
+        return carried, here.tables
 
-    rows = jnp.zeros((ROWS, 2 * n, carried[0].shape[0]), program.dtype)
-    return lax.fori_loop(first, stop, body, (carried, rows))
+    def row(i: Array, carry: tuple[list, list, Array]) -> tuple[list, list, Array]:
+        """The steps up to the next multiple of the stride; a row cut short may have no place, and needs none."""
+        *now, rows = carry
+        begin = (first // stride + i) * stride
+        carried, tables = lax.fori_loop(jnp.maximum(first, begin), jnp.minimum(stop, begin + stride), step, tuple(now))
+        return carried, tables, rows.at[i].set(jnp.stack(carried[: 2 * n]))
+
+    rows = jnp.zeros((ROWS, 2 * n, size), program.dtype)
+    count = -(-stop // stride) - first // stride
+    tables = [
+        jnp.zeros((program.schedule.rounds(table), size), _PAIRS[table.outputs[0].dtype])
+        for table in program.schedule.entries
+    ]
+    carried, _, rows = lax.fori_loop(0, count, row, (carried, tables, rows))
+    return carried, rows
 
 
 @final
@@ -190,4 +222,4 @@ def missing() -> str | None:
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> XlaRunner:
     """Trace and fold; XLA compiles at the first call."""
-    return XlaRunner(program(system, method, n, dtype, FUNCTIONS_WITHOUT_FMA, MOST_OPERATIONS))
+    return XlaRunner(program(system, method, n, dtype, FUNCTIONS_WITHOUT_FMA, MOST_OPERATIONS, ROLLING))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import reduce
 from operator import add
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class Node:
     def __init__(self, build: Build, name: str, dtype: str, args: tuple[Node, ...], value: Any, index: int) -> None:
         self.build, self.name, self.dtype, self.args, self.value, self.index = build, name, dtype, args, value, index
         self.nonnegative = is_nonnegative(self)
-        self.loops: frozenset[Loop] = frozenset().union(*(x.loops for x in args)) if args else frozenset()
+        self.loops: frozenset[Loop | Table] = frozenset().union(*(x.loops for x in args)) if args else frozenset()
         self.unknowns: frozenset[Node] = frozenset().union(*(x.unknowns for x in args)) if args else frozenset()
 
     @property
@@ -122,6 +122,32 @@ class Loop:
         return self.results
 
 
+class Rolling(NamedTuple):
+    """A target's way with noise: more than a `few` blocks of `what` become a table, so many `together` in a round."""
+
+    what: Any
+    few: int
+    together: int
+
+
+@final
+class Table:
+    """Many numbers of one kind: one program computes them for index 0, `stride`, ..., and leaves them in memory.
+
+    A round computes the `outputs`, as functions of the `index`; `entry(k)` is the k-th number of all rounds.
+    """
+
+    def __init__(self, build: Build, stride: int) -> None:
+        self.stride = stride
+        self.index = build.fresh("parameter", "uint32", loops=frozenset({self}))
+        self.outputs: list[Node] = []
+
+    def entry(self, build: Build, k: int) -> Node:
+        """To be called when all outputs are there."""
+        outside = frozenset().union(*(x.loops for x in self.outputs)) - {self}
+        return build.fresh("entry", self.outputs[0].dtype, loops=outside, value=(self, k))
+
+
 UNKNOWNS: Any = "the loop that will find the unknowns"
 
 
@@ -129,7 +155,8 @@ UNKNOWNS: Any = "the loop that will find the unknowns"
 class Build:
     """Makes nodes, folding and sharing them: `build(name, *arguments)`."""
 
-    def __init__(self) -> None:
+    def __init__(self, rolling: Rolling | None = None) -> None:
+        self.rolling = rolling
         self.known: dict[tuple, Node] = {}
         self.count = 0
         self.alive = self.number(True, "bool")
@@ -146,7 +173,7 @@ class Build:
             self.known[key] = self._new("constant", dtype, value=value)
         return self.known[key]
 
-    def fresh(self, name: str, dtype: str, loops: frozenset[Loop] = frozenset(), value: Any = None) -> Node:
+    def fresh(self, name: str, dtype: str, loops: frozenset[Loop | Table] = frozenset(), value: Any = None) -> Node:
         """A node that equals no other: "input", "unknown", "parameter" or "result"."""
         node = self._new(name, dtype, value=value)
         node.loops = loops

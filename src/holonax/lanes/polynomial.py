@@ -43,7 +43,7 @@ def derivative_of(coefficients: list[Node]) -> list[Node]:
 
 
 class Quadratic(NamedTuple):
-    """A root of a quadratic; whether there is `none` (then it is the place that comes nearest); whether `singular`."""
+    """A root of a quadratic, unless there is `none`, or the slope where Newton would begin is `singular`."""
 
     root: Node
     none: Node

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import jax
 import numpy as np
 
-from holonax.lanes import factors, indexing, newton, primitives  # noqa: F401 - they register translations
+from holonax.lanes import factors, indexing, newton, primitives, tables  # noqa: F401 - they register translations
 from holonax.lanes.carry import Carried, carry_over
-from holonax.lanes.graph import Build, Loop, Node
-from holonax.lanes.schedule import Expansions, Schedule
+from holonax.lanes.graph import Build, Loop, Node, Rolling
+from holonax.lanes.schedule import Block, Expansions, Items, Schedule
 from holonax.lanes.translate import Untranslatable, array_of, look, run_closed
 from holonax.methods.base import Method
 from holonax.path import Fate, Track, advance
 from holonax.solve import Status
 from holonax.system import State, System
+
+
+class Failure(NamedTuple):
+    """A path that meets the `condition` ends a step, after the `body`, with values `then` instead of `otherwise`."""
+
+    condition: Node
+    body: Items
+    then: dict[int, Node]
+    otherwise: dict[int, Node]
 
 
 @final
@@ -54,9 +63,32 @@ class Program:
         """And at its end."""
         return [self.schedule.final(x) for x in self.loop.body]
 
+    @property
+    def status(self) -> Node:
+        """Of a path at the beginning of a step."""
+        return self.carried[3 * self.n]
 
-def program(system: System, method: Method, n: int, dtype: str, expansions: Expansions, most: int) -> Program:
-    """Trace, translate and schedule; `Untranslatable` says why not, also if there are more than `most` operations."""
+    @property
+    def step_and_failure(self) -> tuple[Items, Failure]:
+        """A step without its end, which is a branch for paths that fail there (`holonax.path.advance`)."""
+        final, items = self.schedule.final, self.schedule.body
+        place = max(place for place, item in enumerate(items) if isinstance(item, Block))
+        branch = items[place]
+        assert isinstance(branch, Block)
+        loop = branch.loop
+        entries = {i: self.results[i].value[1] for i in self.changing}
+        then, otherwise = ({i: final(nodes[k]) for i, k in entries.items()} for nodes in (loop.body, loop.begin))
+        condition = loop.begin[loop.parameters.index(loop.going)]
+        return items[:place], Failure(condition, branch.body, then, otherwise)
+
+
+def program(
+    system: System, method: Method, n: int, dtype: str, expansions: Expansions, most: int, rolling: Rolling | None
+) -> Program:
+    """Trace, translate and schedule, with tables where `rolling` says so.
+
+    `Untranslatable` says why not, also if there are more than `most` operations.
+    """
     one, word = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((2,), np.uint32)
     vector, whole = jax.ShapeDtypeStruct((n,), dtype), jax.ShapeDtypeStruct((), np.int32)
     counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
@@ -67,7 +99,7 @@ def program(system: System, method: Method, n: int, dtype: str, expansions: Expa
 
     traced = jax.make_jaxpr(step)(track, whole, one, word, word)
 
-    build = Build()
+    build = Build(rolling)
     fixed = [build.fresh("input", x, value=name) for x, name in _FIXED(dtype)]
     h, *words = fixed
     leaves = jax.tree.leaves(track)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from holonax.lanes.graph import Build, Loop, Node
+from holonax.lanes.graph import Build, Loop, Node, Table
 
 Expansions = Mapping[str, Callable[[Build, Node], Node]]
 
@@ -23,8 +23,21 @@ class Block:
 
     loop: Loop
     carried: list[int]
-    test: list[Node | Block] = field(default_factory=list)
-    body: list[Node | Block] = field(default_factory=list)
+    test: Items = field(default_factory=list)
+    body: Items = field(default_factory=list)
+
+
+@final
+@dataclass
+class Rounds:
+    """A table in its place: as many `rounds` of the `body` as there are entries that somebody needs."""
+
+    table: Table
+    rounds: int
+    body: Items = field(default_factory=list)
+
+
+Items = list[Node | Block | Rounds]
 
 
 @final
@@ -44,12 +57,13 @@ class Schedule:
         self.used_by: dict[Node, set[object]] = defaultdict(set)
         self._share_constants(self._find_needed(wanted))
         self._find_needed(wanted)
-        self._sunk: dict[Node, list[Node | Block]] = {}
-        self.before: list[Node | Block] = []
-        self.body: list[Node | Block] = []
-        self._places: list[tuple[Loop | None, list[Node | Block]]] = [(None, self.before), (outermost, self.body)]
+        self._sunk: dict[Node, Items] = {}
+        self.before: Items = []
+        self.body: Items = []
+        self._places: list[tuple[Loop | Table | None, Items]] = [(None, self.before), (outermost, self.body)]
         self._done: set[Node] = set()
         self._done_loops: set[Loop] = set()
+        self._done_tables: set[Table] = set()
         for output in [*(outermost.body[i] for i in sorted(self.needed[outermost])), build.alive]:
             self._place(output)
 
@@ -57,17 +71,21 @@ class Schedule:
         """What is computed for a node."""
         if node.name in self.expansions and node not in self.stands_for:
             self.stands_for[node] = self.expansions[node.name](self.build, self.final(node.args[0]))
-        if node.name in ("parameter", "result") and node not in self.stands_for:
+        if node.name in ("parameter", "result") and node.value is not None and node not in self.stands_for:
             loop, i = node.value
             if loop is not self.outermost and loop.body[i] is loop.parameters[i]:  # what a loop never changes
                 self.stands_for[node] = self.final(loop.begin[i])
         return self.stands_for.get(node, node)
 
+    def rounds(self, table: Table) -> int:
+        """How many of them compute all entries of a table that somebody needs."""
+        return max(entry.value[1] for entry in self.entries[table]) // len(table.outputs) + 1
+
     def size(self) -> int:
         """Number of operations."""
 
-        def count(items: list[Node | Block]) -> int:
-            return sum(1 if isinstance(x, Node) else count(x.test) + count(x.body) for x in items)
+        def count(items: Items) -> int:
+            return sum(1 if isinstance(x, Node) else count(getattr(x, "test", [])) + count(x.body) for x in items)
 
         return count(self.before) + count(self.body)
 
@@ -91,6 +109,7 @@ class Schedule:
 
     def _find_needed(self, wanted: list[int]) -> set[Node]:
         self.needed = {self.outermost: set(wanted)}
+        self.entries: dict[Table, set[Node]] = {}
         self.used_by.clear()
         seen: set[Node] = set()
         stack: list[Node] = []
@@ -107,7 +126,13 @@ class Schedule:
                 continue
             seen.add(node)
             need(node, *node.args)
-            if node.name in ("parameter", "result"):
+            if node.name == "entry":
+                table, _ = node.value
+                if table not in self.entries:
+                    self.entries[table] = set()
+                    need((table, "body"), *table.outputs)
+                self.entries[table].add(node)
+            elif node.name in ("parameter", "result") and node.value is not None:
                 loop, i = node.value
                 if loop not in self.needed:
                     self.needed[loop] = set()
@@ -152,15 +177,28 @@ class Schedule:
             self._done.add(stack.pop())
             if top.name == "result":
                 self._place_loop(top.value[0], self._home(top))
-            elif top.args:
+            elif top.name == "entry":
+                self._place_table(top.value[0], self._home(top))
+            if top.args or top.name == "entry":
                 self._home(top).append(top)
 
-    def _home(self, node: Node) -> list[Node | Block]:
+    def _home(self, node: Node) -> Items:
         if node in self._sunk:
             return self._sunk[node]
         return next(items for loop, items in reversed(self._places) if loop is None or loop in node.loops)
 
-    def _place_loop(self, loop: Loop, home: list[Node | Block]) -> None:
+    def _place_table(self, table: Table, home: Items) -> None:
+        if table in self._done_tables:
+            return
+        self._done_tables.add(table)
+        block = Rounds(table, self.rounds(table))
+        self._places.append((table, block.body))
+        for output in table.outputs:
+            self._place(output)
+        self._places.pop()
+        home.append(block)
+
+    def _place_loop(self, loop: Loop, home: Items) -> None:
         if loop in self._done_loops:
             return
         self._done_loops.add(loop)

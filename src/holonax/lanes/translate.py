@@ -45,6 +45,20 @@ def primitive(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+CALLS: dict[str, Handler] = {}
+"""By the name of a jitted function: what to do instead of walking into it, or None where that is as well."""
+
+
+def call(name: str) -> Callable[[Handler], Handler]:
+    """Register the translation of a function."""
+
+    def register(handler: Handler) -> Handler:
+        CALLS[name] = handler
+        return handler
+
+    return register
+
+
 def numbers(build: Build, values: Any) -> np.ndarray:
     """Constants as an array of nodes."""
     values = np.asarray(values)
@@ -84,7 +98,9 @@ def run(build: Build, jaxpr: Jaxpr, constants: list, arguments: list) -> list:
         if unknown is not None and inner is None and name not in LENIENT:
             outputs: Any = [unknown] * len(equation.outvars)
         elif inner is not None:
-            outputs = _evaluate(build, inner, inputs)
+            special = CALLS.get(str(equation.params.get("name")))
+            outputs = special(build, equation, *inputs) if special is not None else None
+            outputs = _evaluate(build, inner, inputs) if outputs is None else outputs
         elif handler is None:
             outputs = [Unknown(f"the primitive {name!r}")] * len(equation.outvars)
         else:
