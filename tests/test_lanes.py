@@ -17,7 +17,7 @@ from holonax.lanes.graph import Build
 from holonax.lanes.newton import derivative
 from holonax.lanes.operations import OPERATIONS, evaluate
 from holonax.lanes.polynomial import quadratic
-from holonax.lanes.program import program
+from holonax.lanes.program import Target, program
 from holonax.lanes.schedule import Block
 from holonax.lanes.translate import array_of, look, run_closed
 from support import entry
@@ -168,9 +168,12 @@ def blocks(items):
     return [item for item in items if isinstance(item, Block)]
 
 
+TARGET = Target(FUNCTIONS, most=10**6)
+
+
 def compiled(name, method, **arguments):
     e = entry(name) if not arguments else getattr(hx.systems, name)(**arguments)
-    return program(e.system, method, e.n, "float64", FUNCTIONS, 10**6, None)
+    return program(e.system, method, e.n, "float64", TARGET)
 
 
 def floats(block):
@@ -306,7 +309,7 @@ def test_what_cannot_be_translated_runs_on_the_plain_engine_and_says_so_once():
 
 
 def test_a_program_that_would_be_too_large_runs_on_the_plain_engine(monkeypatch):
-    monkeypatch.setattr(engines.llvm, "MOST_OPERATIONS", 100)
+    monkeypatch.setattr(engines.llvm, "TARGET", engines.llvm.TARGET._replace(most=100))
     e = hx.systems.pendulum()
     with pytest.warns(UserWarning, match=r"a program of \d+ operations \(its limit is 100\)"):
         hx.simulate(e.system, hx.EulerA(), e.start, t1=0.5, h=0.25, engine="llvm", progress=False)

@@ -11,11 +11,11 @@ import numpy as np
 from holonax.engines.base import LaneRunner
 from holonax.engines.cuda_emit import KERNEL, kernel
 from holonax.lanes.functions import FUNCTIONS
-from holonax.lanes.program import Program, program
+from holonax.lanes.program import Program, Target, program
 from holonax.methods.base import Method
 from holonax.system import System
 
-MOST_OPERATIONS = 50_000
+TARGET = Target(FUNCTIONS, most=50_000)
 """Larger programs would take too long to compile, and spill out of the registers of a thread."""
 
 THREADS = 128
@@ -97,4 +97,4 @@ class CudaRunner(LaneRunner):
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner:
     """Trace, fold and compile."""
-    return CudaRunner(program(system, method, n, dtype, FUNCTIONS, MOST_OPERATIONS, None))
+    return CudaRunner(program(system, method, n, dtype, TARGET))

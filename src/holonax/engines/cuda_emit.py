@@ -30,31 +30,34 @@ _HEAD = """
 template <class T> __device__ T larger(T x, T y) { return x != x || x > y ? x : y; }
 template <class T> __device__ T smaller(T x, T y) { return x != x || x < y ? x : y; }
 template <class A, class B> __device__ B bits(A x) { union { A a; B b; } u; u.a = x; return u.b; }
-__device__ bool ordinary(double x) { return fabs(x) > 1e-290 && fabs(x) < 1e290; }
+__device__ float reciprocal(float y) { return 1.0f / y; }
+__device__ double reciprocal(double y) {
+    double r, e, better;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(y));
+    e = fma(-y, r, 1.0);
+    better = fma(fma(e, e, e), r, r);
+    return better == better ? better : r;
+}
 __device__ float quotient(float x, float y) { return x / y; }
 __device__ double quotient(double x, double y) {
-    if (!ordinary(y)) return x / y;
-    double r, q;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(y));
-    r = fma(fma(-y, r, 1.0), r, r);
-    r = fma(fma(-y, r, 1.0), r, r);
-    q = x * r;
-    return fma(fma(-y, q, x), r, q);
+    double r = reciprocal(y), q = x * r, better = fma(fma(-y, q, x), r, q);
+    return better == better ? better : q;
 }
 __device__ float root(float x) { return sqrtf(x); }
 __device__ double root(double x) {
-    if (!(x > 1e-290 && x < 1e290)) return sqrt(x);
-    double r, s;
+    double r, s, e, better;
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
-    r = fma(0.5 * r, fma(-x * r, r, 1.0), r);
     s = x * r;
     r = 0.5 * r;
-    s = fma(fma(-s, s, x), r, s);
-    return fma(fma(-s, s, x), r, s);
+    e = fma(-s, r, 0.5);
+    s = fma(fma(1.5 * e, e, e), s, s);
+    better = fma(fma(-s, s, x), r, s);
+    return better == better || x < 0.0 ? better : x < 1.0 ? 0.0 : x;
 }
 """
-"""Quotients and roots of doubles begin with the processor's approximation and add Newton steps: a few instructions
-instead of a subroutine, correct but for the last bit."""
+"""Quotients and roots of doubles begin with the processor's approximation of 20 bits and add a step of third order: a
+few instructions instead of a subroutine and without a branch, correct but for the last bit.  What does not come out at
+all is that of 0 or of infinity, as which the processor takes numbers below 1e-307."""
 
 
 class _Emitter:
@@ -85,6 +88,8 @@ class _Emitter:
         if node.name == "shift_right_logical":
             unsigned = kind if kind.startswith("unsigned") else f"unsigned {kind}"
             return f"({kind})(({unsigned}){x[0]} >> {x[1]})"
+        if node.name == "divide" and node.args[0].is_number(1):
+            return f"reciprocal({x[1]})"
         return OPERATIONS[node.name].format(*x)
 
     def items(self, items: Items) -> None:
@@ -106,6 +111,8 @@ class _Emitter:
         )
         self.items(block.test)
         self.lines.append(f"if (!{self.name(loop.going)}) break;")
+        if loop.rare:
+            self.lines.append('asm volatile("");')  # or the compiler would compute it in any case
         self.items(block.body)
         ends = [self.put(loop.body[i].dtype, self.name(loop.body[i])) for i in block.carried]
         for i, end in zip(block.carried, ends, strict=True):
@@ -125,7 +132,10 @@ def kernel(program: Program) -> str:
     emit.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
     carried = [(i, program.carried[i]) for i in program.changing]
     emit.names.update((node, f"c{i}") for i, node in carried)
-    lines += [f"{_TYPES[node.dtype]} c{i}, failed{i};" for i, node in carried]
+    step, failure = program.step_and_failure
+    changed = [(i, node) for i, node in carried if failure.then[i] is not node]
+    lines += [f"{_TYPES[node.dtype]} c{i};" for i, node in carried]
+    lines += [f"{_TYPES[node.dtype]} failed{i};" for i, node in changed]
     places = [f"(({_TYPES[node.dtype]} *)carried[{i}])[lane]" for i, node in carried]
     emit.items(program.schedule.before)
     lines += ["long long last = stop;", "bool failed = false;", "begin:"]
@@ -133,19 +143,17 @@ def kernel(program: Program) -> str:
     lines += [f"if ({emit.name(program.status)} != 0) last = first;"]
     lines += ["long long due = (first / stride + 1) * stride, row = 0;"]
     lines += ["for (long long number = first; number < stop; ++number) {", "if (number < last) {"]
-    step, failure = program.step_and_failure
     emit.items(step)
     lines.append(f"if ({emit.name(failure.condition)}) {{")
     emit.items(failure.body)
-    changed = [i for i, node in carried if failure.then[i] is not node]
-    lines += [f"failed{i} = {emit.name(failure.then[i])};" for i in changed]
+    lines += [f"failed{i} = {emit.name(failure.then[i])};" for i, _ in changed]
     lines += ["failed = true;", "last = number;", "goto begin;", "}"]
     ends = [emit.put(node.dtype, emit.name(failure.otherwise[i])) for i, node in carried]
     lines += [f"c{i} = {end};" for (i, _), end in zip(carried, ends, strict=True)]
     lines += ["}", "if (number + 1 == due) {"]
     lines += [f"rows[(row * {2 * n} + {i}) * size + lane] = c{i};" for i in range(2 * n)]
     lines += ["++row; due += stride;", "}", "}"]
-    lines += ["if (failed) {", *(f"c{i} = failed{i};" for i in changed), "}"]
+    lines += ["if (failed) {", *(f"c{i} = failed{i};" for i, _ in changed), "}"]
     lines += [f"{place} = c{i};" for (i, _), place in zip(carried, places, strict=True)]
     arguments = (
         f"void **carried, const unsigned long long *paths, {real} *rows, unsigned key0, unsigned key1, {real} h, "

@@ -12,16 +12,14 @@ from holonax.engines.base import ROWS, LaneRunner, cores
 from holonax.engines.llvm_kernel import KERNEL, kernel
 from holonax.lanes.functions import FUNCTIONS
 from holonax.lanes.graph import Rolling
-from holonax.lanes.program import Program, program
+from holonax.lanes.program import Program, Target, program
 from holonax.methods.base import Method
 from holonax.noise import normal_pairs
 from holonax.system import System
 
-MOST_OPERATIONS = 120_000
-"""Larger programs would take more than some 15 seconds to compile."""
-
-ROLLING = Rolling(normal_pairs, few=32, together=4)
-"""Beyond this, code would leave the cache; the chains of four blocks do not wait for each other."""
+TARGET = Target(FUNCTIONS, most=120_000, rolling=Rolling(normal_pairs, few=32, together=4))
+"""Larger programs would take more than some 15 seconds to compile.  More noise than that would leave the cache of code;
+the chains of four blocks do not wait for each other."""
 
 ORDER_FOR = ('"tune-cpu"="atom"',)
 """Processors for whose sake LLVM orders instructions: those that cannot reorder them.  A vector of lanes has so many
@@ -92,4 +90,4 @@ class LlvmRunner(LaneRunner):
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner:
     """Trace, fold and compile."""
-    return LlvmRunner(program(system, method, n, dtype, FUNCTIONS, MOST_OPERATIONS, ROLLING))
+    return LlvmRunner(program(system, method, n, dtype, TARGET))

@@ -15,14 +15,11 @@ from holonax.engines.base import ROWS, LaneRunner, cores
 from holonax.lanes.functions import FUNCTIONS_WITHOUT_FMA
 from holonax.lanes.graph import Node, Rolling
 from holonax.lanes.operations import FLOATS
-from holonax.lanes.program import Program, program
+from holonax.lanes.program import Program, Target, program
 from holonax.lanes.schedule import Block, Items, Rounds
 from holonax.methods.base import Method
 from holonax.noise import random_words, words
 from holonax.system import System
-
-MOST_OPERATIONS = 6_000
-"""Larger programs would take XLA too long to compile."""
 
 OPERATIONS: dict[str, Any] = {
     "add": jnp.add, "subtract": jnp.subtract, "multiply": jnp.multiply, "divide": jnp.divide,
@@ -39,8 +36,9 @@ OPERATIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-ROLLING = Rolling(random_words, few=0, together=1)
-"""Random bits are always a table: XLA would compute them once for each of their consumers."""
+TARGET = Target(FUNCTIONS_WITHOUT_FMA, most=6_000, rolling=Rolling(random_words, few=0, together=1))
+"""Larger programs would take XLA too long to compile.  Random bits are always a table: it would compute them once for
+each of their consumers."""
 
 MOST_REPEATED = 24
 """XLA computes what several results need once for each of them; more operations than this are worth storing."""
@@ -222,4 +220,4 @@ def missing() -> str | None:
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> XlaRunner:
     """Trace and fold; XLA compiles at the first call."""
-    return XlaRunner(program(system, method, n, dtype, FUNCTIONS_WITHOUT_FMA, MOST_OPERATIONS, ROLLING))
+    return XlaRunner(program(system, method, n, dtype, TARGET))

@@ -82,13 +82,18 @@ class Program:
         return items[:place], Failure(condition, branch.body, then, otherwise)
 
 
-def program(
-    system: System, method: Method, n: int, dtype: str, expansions: Expansions, most: int, rolling: Rolling | None
-) -> Program:
-    """Trace, translate and schedule, with tables where `rolling` says so.
-
-    `Untranslatable` says why not, also if there are more than `most` operations.
+class Target(NamedTuple):
+    """What an engine wishes for: `expansions` of functions it does not have, no program of more than `most` operations,
+    noise in tables where `rolling` says so.
     """
+
+    expansions: Expansions
+    most: int
+    rolling: Rolling | None = None
+
+
+def program(system: System, method: Method, n: int, dtype: str, target: Target) -> Program:
+    """Trace, translate and schedule; `Untranslatable` says why not."""
     one, word = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((2,), np.uint32)
     vector, whole = jax.ShapeDtypeStruct((n,), dtype), jax.ShapeDtypeStruct((), np.int32)
     counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
@@ -99,7 +104,7 @@ def program(
 
     traced = jax.make_jaxpr(step)(track, whole, one, word, word)
 
-    build = Build(rolling)
+    build = Build(target.rolling)
     fixed = [build.fresh("input", x, value=name) for x, name in _FIXED(dtype)]
     h, *words = fixed
     leaves = jax.tree.leaves(track)
@@ -114,12 +119,12 @@ def program(
     pairs = [array_of(words[i : i + 2], (2,)) for i in (0, 2)]
     ends = look(run_closed(build, traced, [*places, array_of([number], ()), array_of([h], ()), *pairs]))
     results = [x for array in ends for x in array.flat]
-    if build.count > most:
-        raise Untranslatable(f"a program of {build.count} operations (its limit is {most})")
+    if build.count > target.most:
+        raise Untranslatable(f"a program of {build.count} operations (its limit is {target.most})")
     wanted = [*range(2 * n), *range(3 * n, len(begin))]
     carried = carry_over(build, loop, results, n)
     loop.close(build, build.number(True, "bool"), results)
-    schedule = Schedule(build, loop, wanted, expansions, dict(carried))
+    schedule = Schedule(build, loop, wanted, target.expansions, dict(carried))
     return Program(
         n, len(method.outcomes), dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h, carried
     )
