@@ -68,6 +68,21 @@ def test_one_step_agrees_to_round_off(engine):
     np.testing.assert_allclose(result.p[4, 1], path.p[1], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("engine", "method"), [*((name, hx.EulerA()) for name in AVAILABLE), ("llvm", hx.Kicked())], ids=str
+)
+def test_much_noise_is_the_same_noise(engine, method):
+    # 35 potentials: more than fit, as written-out code, beside a step; an odd number, and none of the last pair for dW
+    many = hx.System(lambda q, v: 0.5 * v @ v, noise=lambda q: jnp.arange(1.0, 36.0) * q, n=35)
+    start = hx.start(many, q=np.zeros(35), v=np.zeros(35))
+    arguments = {"t1": 1.0, "h": 2.0**-4, "paths": 40, "seed": 5, "progress": False}
+    result = hx.simulate(many, method, start, engine=engine, **arguments)
+    noise = hx.increments(many, h=2.0**-4, steps=16, seed=5, path=39)
+    np.testing.assert_allclose(result.p[39], hx.integrate(many, method, start, noise).p, rtol=0, atol=1e-12)
+    made = engines.runner(engine, many, method, 35, "float64").program.schedule
+    assert len(made.entries) == (engine != "cuda")
+
+
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_single_precision(engine):
     single, double = (run("pendulum", hx.Rattle(), engine, dtype=dtype) for dtype in ("float32", "float64"))

@@ -31,7 +31,8 @@ def _add(build: Build, x: Node, y: Node) -> Node | None:
         constant, a, b = common
         return constant * (a + b)
     for a, b in ((x, y), (y, x)):
-        if not a.is_constant and a.name != "multiply" and (terms := _two_products(b)):  # a chain of fused operations
+        chain = not a.is_constant and a.name != "multiply" and not b.loops < a.loops
+        if chain and (terms := _two_products(b)):  # of fused operations
             return build(b.args[1].name if b.name == "multiply" else b.name, a + terms[0], terms[1])
     for a, b in ((x, y), (y, x)):  # what changes most slowly is added first, outside the loop
         if b.name == "add" and a.loops < b.loops:
