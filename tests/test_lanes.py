@@ -1,6 +1,7 @@
 """The lane compiler: what folds away, what is shared, what it can translate, and what it says when it cannot."""
 
 import itertools
+import operator
 import warnings
 
 import jax
@@ -13,7 +14,7 @@ import holonax as hx
 from holonax import engines
 from holonax.lanes.elimination import eliminate, substitute
 from holonax.lanes.functions import FUNCTIONS
-from holonax.lanes.graph import Build
+from holonax.lanes.graph import Build, Loop
 from holonax.lanes.newton import derivative
 from holonax.lanes.operations import OPERATIONS, evaluate
 from holonax.lanes.polynomial import quadratic
@@ -162,6 +163,24 @@ def test_elimination_keeps_a_band_and_finds_singular_matrices():
     known |= {entries[i, j]: 1.0 for i in (2, 3) for j in range(6) if (i, j) in entries}
     known |= {entries[2, 1]: 0.0, entries[3, 4]: 0.0}
     assert values([singular], known)[0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_folding_comes_to_an_end_and_keeps_values(seed):
+    # Random sums and products of numbers that change at different rates: outside all loops, in one, in one inside it.
+    random, build = np.random.default_rng(seed), Build()
+    fixed = [build.fresh("input", "float64") for _ in range(3)]
+    outer = Loop(build, fixed, build.alive)
+    inner = Loop(build, outer.parameters, build.alive)
+    known = {node: random.normal() for node in (*fixed, *outer.parameters, *inner.parameters)}
+    numbers = [*known.items(), *((build.number(x, "float64"), x) for x in (2.0, -1.0, 0.5, 0.0))]
+    for _ in range(300):
+        (x, a), (y, b) = (numbers[i] for i in random.integers(0, len(numbers), 2))
+        operation = random.choice([operator.add, operator.sub, operator.mul])
+        if abs(operation(a, b)) < 100:
+            numbers.append((operation(x, y), operation(a, b)))
+    for node, value in numbers:
+        assert values([node], known)[0] == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
 def blocks(items):

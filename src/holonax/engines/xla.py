@@ -138,14 +138,6 @@ class _Evaluation:
             here = self.also(dict(zip(parameters, carry[1:], strict=True))).run(block.test)
             return here, here[loop.going] & self[loop.alive]
 
-        if loop.rare and len(block.body) <= MOST_REPEATED:  # a branch: no more work than to ask whether to take it
-            here, active = inside((0, *begin))
-            here.run(block.body)
-            active = active.astype(self.one.dtype) / self.one != 0  # stored
-            end = [jnp.where(active, here[loop.body[i]], x) for i, x in zip(block.carried, begin, strict=True)]
-            self.values.update(zip((loop.results[i] for i in block.carried), end, strict=True))
-            return
-
         def going(carry: tuple) -> Array:
             some = jnp.any(inside(carry)[1])
             return some if loop.most is None else some & (carry[0] < loop.most)
