@@ -6,6 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import holonax as hx
 
@@ -13,6 +14,17 @@ METHODS = list(hx.Method.examples())
 GEOMETRIC = [method for method in METHODS if method.keeps_manifold]
 FOUR = ["pendulum", "ellipsoid", "double_pendulum", "rigid_body"]
 OTHERS = [name for name in hx.systems.names() if name not in FOUR]
+LONG = {hx.Lobatto(4), hx.Lobatto(5), hx.Lobatto(6), hx.Kicked("midpoint"), hx.Kicked("milstein-tretyakov")}
+"""Methods that take long to compile: beyond the pendulum they are left to `make study`."""
+
+
+def pairs(names, methods):
+    """Parameters `name, method` of a test."""
+    return [
+        pytest.param(name, method, marks=[pytest.mark.study] if method in LONG and name != "pendulum" else [])
+        for name in names
+        for method in methods
+    ]
 
 
 @functools.cache

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from support import GEOMETRIC, OTHERS, entry, random_increment, two_form_defect, walk
+from support import GEOMETRIC, OTHERS, entry, pairs, random_increment, two_form_defect, walk
 
 
 def test_the_catalogue():
@@ -24,13 +24,7 @@ def test_the_catalogue():
         hx.systems.trebuchet()
 
 
-LONG = {hx.Lobatto(4), hx.Lobatto(5), hx.Lobatto(6), hx.Kicked("midpoint"), hx.Kicked("milstein-tretyakov")}
-
-
-@pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=[pytest.mark.study] if m in LONG else []) for m in GEOMETRIC], ids=str
-)
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(("name", "method"), pairs(OTHERS, GEOMETRIC), ids=str)
 def test_manifold_form_and_symmetries(name, method):
     system, start = entry(name).system, entry(name).start
     end, g, hidden = walk(system, method, start, hx.increments(system, h=0.02, steps=500, seed=1))

@@ -37,7 +37,11 @@ def test_energy_balance(method):
         assert (np.abs(D) < 5 * error).all(), (h, D, error)
 
 
-@pytest.mark.parametrize("method", [hx.EulerA(), hx.EulerB(), hx.EulerPrinted()], ids=str)
+@pytest.mark.parametrize(
+    "method",
+    [hx.EulerA(), *(pytest.param(m, marks=pytest.mark.study) for m in (hx.EulerB(), hx.EulerPrinted()))],
+    ids=str,
+)
 def test_energy_balance_of_the_euler_methods_stays_in_a_band(method):
     for h in (0.1, 0.02):
         _, D, error = drift_of_the_energy_balance(method, h)

@@ -11,6 +11,7 @@ from support import (
     METHODS,
     entry,
     oracle_name,
+    pairs,
     random_increment,
     step,
     two_form_defect,
@@ -18,8 +19,7 @@ from support import (
 )
 
 
-@pytest.mark.parametrize("method", GEOMETRIC, ids=str)
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC), ids=str)
 def test_both_constraints_at_round_off_over_ten_thousand_noisy_steps(name, method):
     system, start = entry(name).system, entry(name).start
     end, g, hidden = walk(system, method, start, hx.increments(system, h=0.01, steps=10_000, seed=1, path=0))
@@ -29,8 +29,7 @@ def test_both_constraints_at_round_off_over_ten_thousand_noisy_steps(name, metho
         assert abs(float(J(end.q, end.p) - J(start.q, start.p))) < 1e-11
 
 
-@pytest.mark.parametrize("method", GEOMETRIC, ids=str)
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC), ids=str)
 def test_two_form_on_the_cotangent_bundle_of_S_is_preserved_with_the_noise_on(name, method):
     system, start = entry(name).system, entry(name).start
     states = [(start.q, start.p)]

@@ -197,17 +197,17 @@ class _Iteration:
         values = build.rebuild(self.equations, at)
         numbers = iter(build.rebuild([d for row in self.jacobian for d in row.values()], at))
         rows = [{j: next(numbers) for j in row} for row in self.jacobian]
-        scales = [_constant_factor(build, row) for row in rows]
+        scales = [build.number(_scale(row), self.dtype) for row in rows]
         values = [scale * value for scale, value in zip(scales, values, strict=True)]
         return values, [{j: scale * x for j, x in row.items()} for scale, row in zip(scales, rows, strict=True)]
 
 
-def _constant_factor(build: Build, row: Row) -> Node:
+def _scale(row: Row) -> float:
     """What frees a row of the constant that its first entry begins with."""
-    entry = next(iter(row.values()))
-    entry = entry.args[0] if entry.name == "negative" else entry
-    has = entry.name == "multiply" and entry.args[0].is_constant
-    return build.number(1 / entry.args[0].value if has else 1, entry.dtype)
+    for entry in row.values():
+        product = entry.args[0] if entry.name == "negative" else entry
+        return float(1 / product.args[0].value) if product.name == "multiply" and product.args[0].is_constant else 1.0
+    return 1.0
 
 
 def _simplified(node: Node) -> Node:
