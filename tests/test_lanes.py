@@ -165,6 +165,17 @@ def test_elimination_keeps_a_band_and_finds_singular_matrices():
     assert values([singular], known)[0]
 
 
+def test_a_pivot_that_is_round_off_is_singular():
+    build = Build()
+    entries = [build.fresh("input", "float64") for _ in range(4)]
+    rows, right = [dict(enumerate(entries[:2])), dict(enumerate(entries[2:]))], [build.number(1, "float64")] * 2
+    _, singular = eliminate(build, rows, right, 2, [0, 1])
+    for last, expected in ((0.3, True), (0.3 * (1 + 1e-10), False)):  # 0.3 - 0.1 (0.3 / 0.1) is not zero
+        numbers = 0.1, 0.3, 0.1, last
+        assert last - 0.1 * (0.3 * (1 / 0.1)) != 0.0
+        assert values([singular], dict(zip(entries, numbers, strict=True)))[0] == expected
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_folding_comes_to_an_end_and_keeps_values(seed):
     # Random sums and products of numbers that change at different rates: outside all loops, in one, in one inside it.
