@@ -278,6 +278,17 @@ def test_every_target_knows_every_operation(target):
     assert OPERATIONS.keys() - special <= target.keys()
 
 
+def test_a_function_of_the_user_may_have_the_name_of_one_of_ours():
+    @jax.jit
+    def random_words(q):
+        return jnp.sum(q**2)
+
+    system = hx.System(lambda q, v: 0.5 * v @ v - 0.5 * random_words(q), n=2)
+    start = hx.start(system, q=[1.0, 0.0], v=[0.0, 1.0])
+    run = hx.simulate(system, hx.Rattle(), start, t1=1.0, h=0.25, engine="xla", progress=False)
+    np.testing.assert_allclose(run.q[0, -1], [np.cos(1.0), np.sin(1.0)], atol=0.02)
+
+
 def with_force(force, n=1, **arguments):
     """A system whose force is any function, differentiable or not."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import jax
@@ -20,10 +21,13 @@ def _as_table(function: Callable[..., Any]) -> None:
 
     @call(function.__name__)
     def table_of(build: Build, equation: Any, *inputs: Any) -> list | None:
-        arguments, rolling = look(list(inputs)), build.rolling
-        number = arguments[BLOCK].size
-        if rolling is None or rolling.what is not function or number <= rolling.few:
+        rolling = build.rolling
+        if rolling is None or rolling.what is not function or len(inputs) != len(signature(function).parameters):
             return None
+        arguments = look(list(inputs))
+        number = arguments[BLOCK].size
+        if number <= rolling.few or not all(x.is_number(i) for i, x in enumerate(arguments[BLOCK].flat)):
+            return None  # few, or a function of somebody else that has the same name
         table = Table(build, rolling.together)
         arguments[BLOCK] = array_of([table.index + i for i in range(rolling.together)], (rolling.together,))
         types = [jax.ShapeDtypeStruct(x.shape, x.flat[0].dtype) for x in arguments]
