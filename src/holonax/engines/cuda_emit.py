@@ -96,7 +96,8 @@ class _Emitter:
         for item in items:
             if isinstance(item, Block):
                 self.loop(item)
-            elif isinstance(item, Node):
+            else:
+                assert isinstance(item, Node)  # this target asks for no tables
                 self.names[item] = self.put(item.dtype, self.operation(item))
 
     def loop(self, block: Block) -> None:

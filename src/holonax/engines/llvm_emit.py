@@ -10,14 +10,13 @@ import ctypes
 import ctypes.util
 import struct
 from functools import cache
-from itertools import groupby
 
 import numpy as np
 
 from holonax.engines.order import interleaved
 from holonax.lanes.graph import Node, Table
 from holonax.lanes.program import Program
-from holonax.lanes.schedule import Block, Items, Rounds
+from holonax.lanes.schedule import Block, Items, Rounds, pieces
 
 MEMORY = {"float64": "double", "float32": "float", "int32": "i32"}
 _TYPES = MEMORY | {"uint32": "i64", "int64": "i64", "uint64": "i64", "bool": "i1"}
@@ -191,16 +190,14 @@ class Emitter:
 
     def items(self, items: Items) -> None:
         """Operations and loops, in order; the operations between two loops in an order that suits a processor."""
-        for is_operation, piece in groupby(items, key=lambda item: isinstance(item, Node)):
-            if is_operation:
-                for node in interleaved(list(piece), self.program.schedule.final):  # type: ignore[arg-type]
-                    self.names[node] = self.operation(node)
+        for piece in pieces(items):
+            if isinstance(piece, Rounds):
+                self.rounds(piece)
+            elif isinstance(piece, Block):
+                self.loop(piece)
             else:
-                for block in piece:
-                    if isinstance(block, Rounds):
-                        self.rounds(block)
-                    elif isinstance(block, Block):
-                        self.loop(block)
+                for node in interleaved(piece, self.program.schedule.final):
+                    self.names[node] = self.operation(node)
 
     def loop(self, block: Block) -> None:
         """A loop that runs while any lane goes on; lanes that are done keep their values."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import groupby
 from typing import Any, final
 
 import jax
@@ -16,7 +15,7 @@ from holonax.lanes.functions import FUNCTIONS_WITHOUT_FMA
 from holonax.lanes.graph import Node, Rolling
 from holonax.lanes.operations import FLOATS
 from holonax.lanes.program import Program, Target, program
-from holonax.lanes.schedule import Block, Items, Rounds
+from holonax.lanes.schedule import Block, Items, Rounds, pieces
 from holonax.methods.base import Method
 from holonax.noise import random_words, words
 from holonax.system import System
@@ -70,15 +69,13 @@ class _Evaluation:
 
     def run(self, items: Items, storing: bool = True) -> _Evaluation:
         """Operations and loops, in order."""
-        for is_operation, piece in groupby(items, key=lambda item: isinstance(item, Node)):
-            if is_operation:
-                self.operations(list(piece), storing)  # type: ignore[arg-type]
+        for piece in pieces(items):
+            if isinstance(piece, Rounds):
+                self.rounds(piece)
+            elif isinstance(piece, Block):
+                self.loop(piece)
             else:
-                for block in piece:
-                    if isinstance(block, Rounds):
-                        self.rounds(block)
-                    elif isinstance(block, Block):
-                        self.loop(block)
+                self.operations(piece, storing)
         return self
 
     def operations(self, nodes: list[Node], storing: bool) -> None:

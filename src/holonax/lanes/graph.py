@@ -174,7 +174,7 @@ class Build:
         return self.known[key]
 
     def fresh(self, name: str, dtype: str, loops: frozenset[Loop | Table] = frozenset(), value: Any = None) -> Node:
-        """A node that equals no other: "input", "unknown", "parameter" or "result"."""
+        """A node that equals no other: "input", "unknown", "parameter", "result" or "entry"."""
         node = self._new(name, dtype, value=value)
         node.loops = loops
         if name == "unknown":  # as a value that a loop will carry

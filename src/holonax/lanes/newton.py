@@ -150,14 +150,15 @@ class _Iteration:
         at_zero = self.total and all(x.is_number(0) for x in guess)
         begin, first, late = guess, 0, false
         if at_zero:
-            begin, late = self.update(guess)
+            begin, late = self.update(*self.linearized(guess))
             first = 1
         begin = [*begin, *([zero] * size), true, late, build.number(first, self.dtype)]
         loop = Loop(build, begin, build.alive, most=self.newton.max_iterations - first)
         x, step, (going, late, done) = loop.parameters[:size], loop.parameters[size:-3], loop.parameters[-3:]
-        update, singular = self.update(x)
+        values, matrix = self.linearized(x)
+        update, singular = self.update(values, matrix)
 
-        outside = false if self.total else ~_all_finite(build, self.linearized(x)[0])
+        outside = false if self.total else ~_all_finite(build, values)
         step = [build("select", outside, 0.5 * old, new) for old, new in zip(step, update, strict=True)]
         x1 = [build("select", outside, a - d, a + d) for a, d in zip(x, step, strict=True)]
         moved, length = (build.total([abs(number) for number in numbers]) for numbers in (step, x1))
@@ -168,13 +169,12 @@ class _Iteration:
         results = loop.close(build, going, [*x1, *step, onwards, late, done + 1.0])
         return results[:size], results[-3], results[-2], results[-1]
 
-    def update(self, x: list[Node]) -> tuple[list[Node], Node]:
-        """What to add to x, and whether the matrix is singular."""
-        values, matrix = self.linearized(x)
-        right = [-value for value in values]
-        pivots, singular = eliminate(self.build, matrix, right, self.size, list(range(len(x))))
+    def update(self, values: list[Node], matrix: list[Row]) -> tuple[list[Node], Node]:
+        """What to add to the unknowns, and whether the matrix is singular."""
+        right, size = [-value for value in values], len(values)
+        pivots, singular = eliminate(self.build, matrix, right, self.size, list(range(size)))
         solved = substitute(self.build, pivots)
-        return [solved[j][0] for j in range(len(x))], singular
+        return [solved[j][0] for j in range(size)], singular
 
     def patience(self, onwards: Node, done: Node, moved: Node) -> Node:
         """What goes on for long may be round-off of unknowns that are zero: only then is it asked what that would be.

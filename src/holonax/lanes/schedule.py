@@ -7,8 +7,9 @@ it; what nobody needs is not computed at all, down to single values carried by a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import final
 
 from holonax.lanes.graph import Build, Loop, Node, Table
@@ -38,6 +39,15 @@ class Rounds:
 
 
 Items = list[Node | Block | Rounds]
+
+
+def pieces(items: Items) -> Iterator[list[Node] | Block | Rounds]:
+    """The operations between two loops as one list, and the loops."""
+    for is_operation, piece in groupby(items, key=lambda item: isinstance(item, Node)):
+        if is_operation:
+            yield list(piece)  # type: ignore[arg-type]
+        else:
+            yield from piece  # type: ignore[misc]
 
 
 @final
