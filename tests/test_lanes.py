@@ -272,7 +272,7 @@ def test_the_work_of_a_chain_grows_with_its_length():
     assert sixteen < 2.3 * eight
 
 
-@pytest.mark.parametrize("target", [engines.xla.OPERATIONS, engines.cuda_emit.OPERATIONS])
+@pytest.mark.parametrize("target", [engines.xla_emit.OPERATIONS, engines.cuda_emit.OPERATIONS])
 def test_every_target_knows_every_operation(target):
     special = {"convert", "bitcast", "not", "shift_right_logical"}
     assert OPERATIONS.keys() - special <= target.keys()

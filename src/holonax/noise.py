@@ -68,7 +68,7 @@ def _philox_pairs(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> t
 
     Where JAX has no such numbers: the high word of each, with the lowest bits of the low word.
     """
-    if not _has_float64():
+    if not has_float64():
         c0, c1, c2, c3 = philox(counter, key)
         return c0, (c2 & ~np.uint32(3)) | (c3 & np.uint32(3))
     (c0, c1, c2, c3), (k0, k1) = _before_the_last_round(counter, key)
@@ -92,7 +92,7 @@ def _before_the_last_round(counter: tuple[Any, Any, Any, Any], key: tuple[Any, A
 
 def _wide_product(a: np.uint32, b: Array) -> tuple[Array, Array]:
     """High and low word of a 32 x 32 bit product."""
-    if _has_float64():
+    if has_float64():
         product = np.uint64(a) * b.astype(jnp.uint64)
         return (product >> 32).astype(jnp.uint32), product.astype(jnp.uint32)
     half, mask = np.uint32(16), np.uint32(0xFFFF)
@@ -101,7 +101,8 @@ def _wide_product(a: np.uint32, b: Array) -> tuple[Array, Array]:
     return a1 * b1 + (middle >> half) + (a0 * b1 + (middle & mask) >> half), a * b
 
 
-def _has_float64() -> bool:
+def has_float64() -> bool:
+    """Whether JAX has numbers of 64 bits."""
     return bool(jnp.result_type(float) == jnp.float64)
 
 
