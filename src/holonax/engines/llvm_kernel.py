@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from holonax.engines.llvm_emit import MEMORY, Emitter
+from holonax.engines.llvm_memory import MemoryEmitter
 from holonax.lanes.graph import Node
 from holonax.lanes.program import Program
 
 KERNEL = "advance"
+
+MANY = 6_000
+"""Operations of a program that leaves the cache of code, so that loops are looked for in it."""
 
 
 def kernel(program: Program, width: int, *attributes: str) -> str:
@@ -17,15 +21,20 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     points to one array per entry of the track, `paths` to the low and high words of the path numbers, `fixed` to the
     key and h.
     """
-    emit = Emitter(program, width)
+    emit = (MemoryEmitter if program.schedule.size() > MANY else Emitter)(program, width)
     lines, put = emit.lines, emit.put
     carried = [(i, program.carried[i], program.results[i]) for i in program.changing]
+    stored = {program.carried[i] for i in emit.stored(program.loop, program.changing)[0]}
+    phis = [x for x in carried if x[1] not in stored]
 
     def at(kind: str, array: str, place: object) -> str:
         return put(f"getelementptr {kind}, ptr {array}, i64 {place}")
 
     def store(node: Node, value: str, there: str) -> None:
         lines.append(f"  store {emit.vector(node.dtype)} {value}, ptr {there}, align {align(node)}")
+
+    def at_end(node: Node) -> str:
+        return emit.name(node) if node in stored else results[node]
 
     def align(node: Node) -> int:
         return 8 if node.dtype == "float64" else 4
@@ -50,6 +59,8 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
         for there, (_, node, _) in zip(places, carried, strict=True)
     ]
     emit.items(program.schedule.before)
+    for value, (_, node, _) in zip(loaded, carried, strict=True):
+        emit.store(node, value)
 
     # A step.
     lines += ["  br label %before", "before:", "  br label %step", "step:"]
@@ -57,10 +68,11 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     lines.append("  %row = phi i64 [ 0, %before ], [ %row.next, %step.end ]")
     lines.append("  %due = phi i64 [ %next, %before ], [ %due.next, %step.end ]")
     place = len(lines)
-    emit.names.update({node: emit.fresh("s") for _, node, _ in carried})
+    emit.names.update({node: emit.fresh("s") for _, node, _ in phis})
     emit.names[program.step] = emit.splat("i32", put("trunc i64 %number to i32"))
     emit.items(program.schedule.body)
-    results = [emit.name(result) for *_, result in carried]
+    results = {node: emit.name(result) for _, node, result in phis}
+    emit.move([(node, result) for _, node, result in carried if node in stored])
     lines += ["  br label %step.done", "step.done:"]
     lines += ["  %number.next = add i64 %number, 1", "  %record = icmp eq i64 %number.next, %due"]
     lines += ["  br i1 %record, label %write, label %step.end", "write:"]
@@ -68,7 +80,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     for i in range(2 * program.n):
         offset = put(f"mul i64 %size, {put(f'add i64 {line}, {i}')}")
         there = at(MEMORY[program.dtype], "%buffer", put(f"add i64 %begin, {offset}"))
-        store(program.carried[i], results[i], there)
+        store(program.carried[i], at_end(program.carried[i]), there)
     lines += ["  %row.more = add i64 %row, 1", "  %due.more = add i64 %due, %stride", "  br label %step.end"]
     lines += ["step.end:", "  %row.next = phi i64 [ %row, %step.done ], [ %row.more, %write ]"]
     lines += ["  %due.next = phi i64 [ %due, %step.done ], [ %due.more, %write ]"]
@@ -78,13 +90,14 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
         "group.end:",
     ]
     lines[place:place] = [
-        f"  {emit.names[node]} = phi {emit.vector(node.dtype)} [ {begin}, %before ], [ {result}, %step.end ]"
-        for (_, node, _), begin, result in zip(carried, loaded, results, strict=True)
+        f"  {emit.names[node]} = phi {emit.vector(node.dtype)} [ {begin}, %before ], [ {results[node]}, %step.end ]"
+        for (_, node, _), begin in zip(carried, loaded, strict=True)
+        if node not in stored
     ]
 
     # What is left of it.
-    for (_, node, _), result, there in zip(carried, results, places, strict=True):
-        store(node, result, there)
+    for (_, node, _), there in zip(carried, places, strict=True):
+        store(node, at_end(node), there)
     lines += [f"  %begin.next = add i64 %begin, {width}", "  %again = icmp slt i64 %begin.next, %size"]
     lines += ["  br i1 %again, label %group, label %exit", "exit:", "  ret void", "}"]
     arguments = "ptr noalias %carried, ptr noalias %paths, ptr noalias %fixed, ptr noalias %buffer, "

@@ -9,6 +9,7 @@ Folding takes numbers for real numbers, as one does by hand: $0 x = 0$ and $x - 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, final
@@ -148,6 +149,11 @@ class Table:
         return build.fresh("entry", self.outputs[0].dtype, loops=outside, value=(self, k))
 
 
+def combined(operation: Callable[[Node, Node], Node], numbers: list[Node]) -> Node:
+    """The sum of some numbers, or the like: sixteen at a time, so that not every operation waits for the last one."""
+    return reduce(operation, [reduce(operation, numbers[i : i + 16]) for i in range(0, len(numbers), 16)])
+
+
 UNKNOWNS: Any = "the loop that will find the unknowns"
 
 
@@ -217,7 +223,7 @@ class Build:
             times.setdefault(count, []).append(x)
         result = self.number(0, numbers[0].dtype if numbers else dtype)
         for count, terms in times.items():
-            result = result + count * reduce(add, terms)
+            result = result + count * combined(add, terms)
         return result
 
     def larger(self, x: Node, y: Node) -> Node:
@@ -230,10 +236,7 @@ class Build:
 
     def largest(self, numbers: list[Node], dtype: str) -> Node:
         """Largest absolute value, of none 0."""
-        result = self.number(0, dtype)
-        for x in numbers:
-            result = abs(x) if result.is_number(0) else self.larger(result, abs(x))
-        return result
+        return combined(self.larger, [abs(x) for x in numbers]) if numbers else self.number(0, dtype)
 
     def rebuild(self, nodes: list[Node], instead: dict[Node, Node]) -> list[Node]:
         """The same expressions with some nodes replaced, folded anew."""

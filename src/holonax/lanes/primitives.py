@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holonax.lanes.folding import integer_power
-from holonax.lanes.graph import Build, Node
+from holonax.lanes.graph import Build, Node, combined
 from holonax.lanes.translate import Untranslatable, array_of, primitive
 
 
@@ -136,10 +136,7 @@ def _reduce(build: Build, equation: Any, x: np.ndarray, combine: Callable, empty
     dtype = equation.outvars[0].aval.dtype.name
 
     def total(row: np.ndarray) -> Node:
-        result = row[0] if len(row) else build.number(empty, dtype)
-        for entry in row[1:]:
-            result = combine(result, entry)
-        return result
+        return combined(combine, list(row)) if len(row) else build.number(empty, dtype)
 
     return array_of([total(row) for row in rows], shape)
 

@@ -121,7 +121,7 @@ def program(system: System, method: Method, n: int, dtype: str, target: Target) 
     results = [x for array in ends for x in array.flat]
     if build.count > target.most:
         raise Untranslatable(f"a program of {build.count} operations (its limit is {target.most})")
-    wanted = [*range(2 * n), *range(3 * n, len(begin))]
+    wanted = [*range(n, 2 * n), *range(n), *range(3 * n, len(begin))]  # positions as momenta need them
     carried = carry_over(build, loop, results, n)
     loop.close(build, build.number(True, "bool"), results)
     schedule = Schedule(build, loop, wanted, target.expansions, dict(carried))

@@ -54,6 +54,8 @@ def pieces(items: Items) -> Iterator[list[Node] | Block | Rounds]:
 class Schedule:
     """The program of one `outermost` loop, of which the values `wanted` are: `before` it, and `body` in it.
 
+    What is wanted first is computed first, and with it, one after the other, what it needs.
+
     `expansions` are functions that the target leaves to us; `final` gives the node that `stands_for` another one, also
     after expansion; `used_by` says which nodes and loops use a node.
     """
@@ -74,7 +76,8 @@ class Schedule:
         self._done: set[Node] = set()
         self._done_loops: set[Loop] = set()
         self._done_tables: set[Table] = set()
-        for output in [*(outermost.body[i] for i in sorted(self.needed[outermost])), build.alive]:
+        others = sorted(self.needed[outermost].difference(wanted))
+        for output in [*(outermost.body[i] for i in (*wanted, *others)), build.alive]:
             self._place(output)
 
     def final(self, node: Node) -> Node:
@@ -186,7 +189,7 @@ class Schedule:
                 continue
             self._done.add(stack.pop())
             if top.name == "result":
-                self._place_loop(top.value[0], self._home(top))
+                self._place_loop(top.value[0], top.value[1], self._home(top))
             elif top.name == "entry":
                 self._place_table(top.value[0], self._home(top))
             if top.args or top.name == "entry":
@@ -208,12 +211,12 @@ class Schedule:
         self._places.pop()
         home.append(block)
 
-    def _place_loop(self, loop: Loop, home: Items) -> None:
+    def _place_loop(self, loop: Loop, asked: int, home: Items) -> None:
         if loop in self._done_loops:
             return
         self._done_loops.add(loop)
         needed = sorted(self.needed[loop])
-        for i in needed:
+        for i in sorted(needed, key=lambda i: i < asked):  # what is asked for comes first
             self._place(loop.begin[i])
         self._place(loop.alive)
         block = Block(loop, needed)

@@ -1,0 +1,142 @@
+"""A lane program with loops over its links (`holonax.lanes.layout`) as LLVM IR: arrays of vectors in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holonax.engines.llvm_emit import Emitter
+from holonax.engines.order import interleaved
+from holonax.lanes.graph import Loop, Node, Table
+from holonax.lanes.layout import Layout, Rolled, Slice
+from holonax.lanes.program import Program
+
+_FEWEST = 4
+"""Values that are worth a loop to move them."""
+
+
+class MemoryEmitter(Emitter):
+    """Writes the IR of one program whose values, where the layout says so, lie in memory."""
+
+    def __init__(self, program: Program, width: int) -> None:
+        super().__init__(program, width)
+        self.layout = Layout(program)
+        self.element = self.vector(program.dtype)
+        self.align = f"align {min(64, width * np.dtype(program.dtype).itemsize)}"
+        self.allocations.append(f"  %memory = alloca {self.element}, i64 {self.layout.size}, align 64")
+
+    def name(self, node: Node) -> str:
+        """The name of a value that has been computed; from memory if it has none."""
+        node = self.program.schedule.final(node)
+        if node.is_constant or node in self.names:
+            return super().name(node)
+        array, place = next(iter(self.layout.places[node].items()))
+        return self.load(Slice(array, place, 1))
+
+    def at(self, piece: Slice, index: str | None = None) -> str:
+        """A place in memory, that of round `index`."""
+        element = self.element
+        if isinstance(piece.array, Table):
+            element = self.vector(piece.array.outputs[0].dtype)
+            place = self.put(f"getelementptr {element}, ptr {self.tables[piece.array]}, i64 {piece.start}")
+        else:
+            start = self.layout.slot(piece.array, piece.start)
+            place = self.put(f"getelementptr {element}, ptr %memory, i64 {start}")
+        if index is None:
+            return place
+        return self.put(f"getelementptr {element}, ptr {place}, i64 {self.put(f'mul i64 {index}, {piece.step}')}")
+
+    def load(self, piece: Slice, index: str | None = None) -> str:
+        """What lies there."""
+        element = self.vector(piece.array.outputs[0].dtype) if isinstance(piece.array, Table) else self.element
+        return self.put(f"load {element}, ptr {self.at(piece, index)}, {self.align}")
+
+    def store(self, node: Node, value: str) -> None:
+        """To all places of a value."""
+        for array, place in self.layout.places.get(node, {}).items():
+            self.lines.append(f"  store {self.element} {value}, ptr {self.at(Slice(array, place, 1))}, {self.align}")
+
+    def straight(self, nodes: list[Node]) -> None:
+        """Operations between two loops, with loops over links."""
+        for part in self.layout.parts.get(nodes[0], [nodes]):
+            if isinstance(part, Rolled):
+                self.rolled(part)
+            else:
+                for node in interleaved(part, self.program.schedule.final):
+                    self.names[node] = self.operation(node)
+                    self.store(node, self.names[node])
+
+    def rolled(self, loop: Rolled) -> None:
+        """All rounds of a loop."""
+        firsts = [self.name(first) for _, first, _ in loop.kept]
+        index, begin = self.begin_rounds()
+        place = len(self.lines)
+        self.names.update({name: self.fresh("k") for name, *_ in loop.kept})
+        written = dict(loop.written)
+        for node in [*loop.read.keys() & written, *interleaved(loop.body, self.program.schedule.final)]:
+            for x in (node, *node.args):
+                if x in loop.read and x not in self.names:
+                    self.names[x] = self.load(loop.read[x], index)
+            if node not in loop.read:
+                self.names[node] = self.operation(node)
+            if node in written:
+                there = self.at(written[node], index)
+                self.lines.append(f"  store {self.element} {self.names[node]}, ptr {there}, {self.align}")
+        entry, back = self.end_rounds(index, begin, loop.times)
+        phis = []
+        for (name, _, last), first in zip(loop.kept, firsts, strict=True):
+            phi = f"  {self.names[name]} = phi {self.vector(name.dtype)} "
+            phis.append(phi + f"[ {first}, %{entry} ], [ {self.names[last]}, %{back} ]")
+        self.lines[place:place] = phis
+        for inside, outside in loop.last:
+            self.names[outside] = self.names[inside]
+            self.store(outside, self.names[outside])
+
+    def move(self, moves: list[tuple[Node, Node]], active: str | None = None) -> None:
+        """Let values in memory be others, in lanes that are `active`: in loops where both are arrays."""
+        final, places = self.program.schedule.final, self.layout.places
+        moves = [(old, final(new)) for old, new in moves if places[old] != places.get(final(new))]
+        changed = {old for old, _ in moves}
+        early = {new: self.name(new) for _, new in moves if new in changed}
+        left = sorted((array, place, new.index, new) for old, new in moves for array, place in places[old].items())
+        while left:
+            array, place, _, new = left[0]
+            number, source = self._array_from(left, early)
+            if number < _FEWEST or source is None:
+                number = 1
+                self._change(self.at(Slice(array, place, 1)), early.get(new) or self.name(new), active)
+            else:
+                index, begin = self.begin_rounds()
+                self._change(self.at(Slice(array, place, 1), index), self.load(source, index), active)
+                self.end_rounds(index, begin, number)
+            del left[:number]
+
+    def _change(self, there: str, value: str, active: str | None) -> None:
+        if active is not None:
+            old, truth = self.put(f"load {self.element}, ptr {there}, {self.align}"), self.vector("bool")
+            value = self.put(f"select {truth} {active}, {self.element} {value}, {self.element} {old}")
+        self.lines.append(f"  store {self.element} {value}, ptr {there}, {self.align}")
+
+    def _array_from(self, moves: list, early: dict[Node, str]) -> tuple[int, Slice | None]:
+        """How many of the first moves are from one array to another, and from where."""
+
+        def places(node: Node) -> dict[int, int]:
+            return {} if node in early or node in self.names else self.layout.places.get(node, {})
+
+        to, first, _, node = moves[0]
+        for source, start in places(node).items():
+            step = places(moves[1][-1]).get(source, start) - start if len(moves) > 1 else 0
+            number = 0
+            while (
+                number < len(moves)
+                and moves[number][:2] == (to, first + number)
+                and places(moves[number][-1]).get(source) == start + step * number
+            ):
+                number += 1
+            if abs(step) == 1:
+                return number, Slice(source, start, step)
+        return 1, None
+
+    def stored(self, loop: Loop, carried: list[int]) -> tuple[list[int], list[int]]:
+        """Which carried values of a loop lie in memory, and which do not."""
+        inside = [i for i in carried if loop.parameters[i] in self.layout.places]
+        return inside, [i for i in carried if loop.parameters[i] not in self.layout.places]
