@@ -118,7 +118,7 @@ class XlaRunner(LaneRunner):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        on_cpu = jax.default_backend() == "cpu"
+        self.on_cpu = on_cpu = jax.default_backend() == "cpu"
         self.chunk = self.grain = 2048 if on_cpu else 2**17
         self.workers = cores() if on_cpu else 1
         advance = partial(_advance, program, TILE if on_cpu else self.chunk, on_cpu)
@@ -132,7 +132,9 @@ class XlaRunner(LaneRunner):
         size = np.asarray(h, self.program.dtype)
         carried, rows = self.compiled([*map(jnp.asarray, carried)], words(paths), words(seed), size, *steps)
         jax.block_until_ready(carried)
-        rows = np.asarray(rows)[: stop // stride - first // stride].swapaxes(1, 2)
+        if self.on_cpu:  # nothing is copied to and fro, so only what has a meaning need be put together
+            rows = np.asarray(rows)[: stop // stride - first // stride]
+        rows = rows.swapaxes(1, 2)
         return carried, *self.split(rows.reshape(*rows.shape[:2], len(paths)))
 
 
