@@ -1,13 +1,16 @@
 """Loops over the links of a chain: found in the schedule, laid out in memory, and the same as written out."""
 
+from collections import defaultdict
 from functools import cache
+from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import holonax as hx
 from holonax.engines import llvm, llvm_kernel
-from holonax.lanes.graph import Build, Table
+from holonax.lanes.graph import Build, Loop, Table
 from holonax.lanes.layout import Layout, Rolled
 from holonax.lanes.operations import evaluate
 from holonax.lanes.program import program
@@ -22,6 +25,23 @@ METHODS = [hx.EulerA(), hx.Rattle(), hx.Kicked()]
 def chain(method, dtype="float64"):
     e = hx.systems.chain(BEADS, 0.3)
     return program(e.system, method, e.n, dtype, llvm.TARGET)
+
+
+def beads(kind):
+    """Relatives of the chain that are not quite as regular."""
+
+    def lagrangian(q, v):
+        x, u = q.reshape(-1, 3), v.reshape(-1, 3)
+        mass = jnp.ones(len(x)).at[10].set(2.0) if kind == "heavy" else jnp.ones(len(x))
+        springs = jnp.sum((x[2:] - x[:-2]) ** 2) + jnp.sum((x - x[::-1]) ** 2) if kind == "springs" else 0.0
+        return 0.5 * jnp.sum(mass * jnp.sum(u**2, axis=1)) - jnp.sum(x[:, 2]) - springs
+
+    def constraint(q):
+        x = q.reshape(-1, 3)
+        links = jnp.diff(x, axis=0, prepend=x[-1:] if kind == "ring" else jnp.zeros((1, 3)))
+        return jnp.sum(links**2, axis=1) - 1.0
+
+    return hx.System(lagrangian, constraint=constraint, noise=lambda q: 0.3 * q, n=3 * BEADS)
 
 
 def test_loops_are_found_where_operations_repeat_themselves():
@@ -101,6 +121,17 @@ class Machine:
                 for part in self.layout.parts[piece[0]]:
                     (self.rolled if isinstance(part, Rolled) else self.straight)(part)
 
+    def steps(self, number):
+        carried, results = self.program.carried, self.program.results
+        for _ in range(number):
+            with np.errstate(all="ignore"):
+                self.run(self.program.schedule.body)
+            ends = {carried[i]: self.expected(results[i]) for i in self.program.changing}
+            self.move([(carried[i], results[i]) for i in self.program.changing])
+            self.truth.update(ends)
+            for node in carried:
+                self.check(node, self.value(node))
+
     def straight(self, nodes):
         for node in nodes:
             self.names[node] = self.truth[node] if node.name == "entry" else self.compute(node, self.value)
@@ -158,11 +189,7 @@ class Machine:
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_every_value_is_found_where_it_was_put(method):
-    machine = Machine(chain(method))
-    with np.errstate(all="ignore"):
-        machine.run(machine.program.schedule.body)
-    for i in machine.program.changing:
-        machine.check(machine.program.results[i], machine.value(machine.program.results[i]))
+    Machine(chain(method)).steps(2)
 
 
 @pytest.mark.parametrize(
@@ -183,3 +210,85 @@ def test_loops_and_written_out_code_agree(method, dtype, monkeypatch):
     bound = 1e-11 if dtype == "float64" else 1e-2
     for rolled, written in zip(*runs, strict=True):
         np.testing.assert_allclose(np.asarray(rolled), np.asarray(written), rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("kind", ["heavy", "springs", "ring"])
+def test_relatives_of_the_chain(kind):
+    machine = Machine(program(beads(kind), hx.EulerA(), 3 * BEADS, "float64", llvm.TARGET))
+    assert any(isinstance(part, Rolled) for parts in machine.layout.parts.values() for part in parts)
+    machine.steps(2)
+
+
+def made_up(seed):
+    """A step of random loops: arguments from the same round, the last one, or elsewhere; often almost regular."""
+    random, build = np.random.default_rng(seed), Build()
+    h, number = (build.fresh("input", "float64") for _ in range(2))
+    carried = [build.fresh("parameter", "float64") for _ in range(40)]
+    used_by = defaultdict(set)
+
+    def operation(*arguments):
+        node = build._new(str(random.choice(["add", "subtract", "multiply"])), "float64", arguments)
+        for x in arguments:
+            used_by[x].add(node)
+        return node
+
+    def elsewhere(arrays, rounds):
+        arrays = [array for array in arrays if len(array) >= rounds]
+        array = arrays[random.integers(len(arrays))]
+        start = random.integers(len(array) - rounds + 1)
+        values = array[start : start + rounds][:: random.choice([1, -1])]
+        if random.random() < 0.3:
+            values[random.integers(rounds)] = values[random.choice([0, -1])]
+        return values
+
+    def section(arrays, rounds):
+        period = random.integers(2, 5)
+        names = [str(random.choice(["add", "subtract", "multiply"])) for _ in range(period)]
+        kinds = [[random.choice(["same", "last", "else", "far"]) for _ in range(2)] for _ in range(period)]
+        sources = [[elsewhere(arrays, rounds) for _ in range(2)] for _ in range(period)]
+        backs = random.integers(0, period, (period, 2))
+        done = []
+        for i in range(rounds):
+            for t in range(period):
+                arguments = []
+                for kind, source, back in zip(kinds[t], sources[t], backs[t], strict=True):
+                    places = {"same": i * period + back % max(t, 1), "last": (i - 1) * period + back}
+                    place = places.get(kind, (i - 3) * period + back if kind == "far" else -1)
+                    arguments.append(done[place] if 0 <= place < len(done) else source[i])
+                done.append(build._new(names[t], "float64", tuple(arguments)))
+                for x in arguments:
+                    used_by[x].add(done[-1])
+        return done, [done[t::period] for t in range(period)]
+
+    arrays, body = [carried], []
+    for _ in range(2):
+        nodes, orbits = section(arrays, random.integers(24, 32))
+        body += [*nodes, operation(nodes[-1], nodes[0])]
+        arrays = [*arrays, *orbits]
+    begin = elsewhere(arrays, 24)
+    loop, inside = Loop(build, begin, build.alive), []
+    own = [*arrays, loop.parameters]
+    for _ in range(2):
+        nodes, orbits = section(own, 24)
+        inside += [*nodes, operation(nodes[-1], nodes[0])]
+        own = [*own, *orbits]
+    loop.close(build, build.alive, own[-1])
+    for x, y in zip(begin, loop.body, strict=True):
+        used_by[x].add(loop)
+        used_by[y].add((loop, "body"))
+    after, orbits = section([*arrays, loop.results], 24)
+    for node in orbits[-1]:
+        used_by[node].add("the step")
+    body += [Block(loop, list(range(24)), [], inside), *after]
+    schedule = SimpleNamespace(before=[], body=body, final=lambda node: node, used_by=used_by, build=build)
+    step = {"key": (), "path": (), "h": h, "step": number, "dtype": "float64"}
+    return SimpleNamespace(schedule=schedule, carried=carried, changing=range(24), results=orbits[-1], **step)
+
+
+def test_made_up_programs():
+    rolled = 0
+    for seed in range(100):
+        machine = Machine(made_up(seed))
+        machine.steps(2)
+        rolled += sum(isinstance(part, Rolled) for parts in machine.layout.parts.values() for part in parts)
+    assert rolled > 100
