@@ -261,17 +261,17 @@ def made_up(seed):
         return done, [done[t::period] for t in range(period)]
 
     arrays, body = [carried], []
-    for _ in range(2):
+    for _ in range(4):  # only the last arrays are read again
         nodes, orbits = section(arrays, random.integers(24, 32))
         body += [*nodes, operation(nodes[-1], nodes[0])]
-        arrays = [*arrays, *orbits]
+        arrays = [carried, *orbits]
     begin = elsewhere(arrays, 24)
     loop, inside = Loop(build, begin, build.alive), []
     own = [*arrays, loop.parameters]
-    for _ in range(2):
+    for _ in range(4):
         nodes, orbits = section(own, 24)
         inside += [*nodes, operation(nodes[-1], nodes[0])]
-        own = [*own, *orbits]
+        own = orbits
     loop.close(build, build.alive, own[-1])
     for x, y in zip(begin, loop.body, strict=True):
         used_by[x].add(loop)

@@ -171,6 +171,7 @@ class Layout:
 
     def _roll(self, repeat: Repeat) -> Rolled:
         self._time += 1
+        self._when.update(dict.fromkeys(repeat.nodes, self._time))
         place = {node: divmod(i, repeat.period)[::-1] for i, node in enumerate(repeat.nodes)}
         written: dict[int, Slice] = {}
         last: list[int] = []
@@ -230,8 +231,6 @@ class Layout:
                 else:
                     arguments.append(lookup(list(values)))
             body.append(Node(self.schedule.build, node.name, node.dtype, tuple(arguments), node.value, node.index))
-        for node in repeat.nodes:
-            self._when[node] = self._time
         for piece in [*read.values(), *written.values()]:
             if not isinstance(piece.array, Table):
                 self._touched[piece.array].append(self._time)
