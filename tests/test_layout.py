@@ -266,7 +266,7 @@ def made_up(seed):
         body += [*nodes, operation(nodes[-1], nodes[0])]
         arrays = [carried, *orbits]
     begin = elsewhere(arrays, 24)
-    loop, inside = Loop(build, begin, build.alive), []
+    loop, inside = Loop(build, begin, build.alive, most=2), []
     own = [*arrays, loop.parameters]
     for _ in range(4):
         nodes, orbits = section(own, 24)
@@ -277,12 +277,15 @@ def made_up(seed):
         used_by[x].add(loop)
         used_by[y].add((loop, "body"))
     after, orbits = section([*arrays, loop.results], 24)
-    for node in orbits[-1]:
+    results = [*orbits[-1], carried[25], carried[24], *carried[26:]]
+    for node in results:
         used_by[node].add("the step")
     body += [Block(loop, list(range(24)), [], inside), *after]
-    schedule = SimpleNamespace(before=[], body=body, final=lambda node: node, used_by=used_by, build=build)
-    step = {"key": (), "path": (), "h": h, "step": number, "dtype": "float64"}
-    return SimpleNamespace(schedule=schedule, carried=carried, changing=range(24), results=orbits[-1], **step)
+    final = {"final": lambda node: node, "size": lambda: 10**6}
+    schedule = SimpleNamespace(before=[], body=body, used_by=used_by, build=build, **final)
+    step = {"key": (), "path": (), "h": h, "step": number, "dtype": "float64", "n": 12}
+    states = {"carried": carried, "changing": range(40), "results": results}
+    return SimpleNamespace(schedule=schedule, loop=SimpleNamespace(parameters=carried), **states, **step)
 
 
 def test_made_up_programs():
@@ -292,3 +295,18 @@ def test_made_up_programs():
         machine.steps(2)
         rolled += sum(isinstance(part, Rolled) for parts in machine.layout.parts.values() for part in parts)
     assert rolled > 100
+
+
+def test_kernels_of_made_up_programs():
+    for seed in range(20):
+        machine = Machine(made_up(seed))
+        program = machine.program
+        arrays = [np.full(8, machine.truth[node]) for node in program.carried]
+        function, alive = llvm.machine_code(program, 8)
+        pointers = np.array([array.ctypes.data for array in arrays], np.uint64)
+        fixed, nothing = np.zeros(3, np.uint64), np.zeros(1, np.uint64)
+        function(*(x.ctypes.data for x in (pointers, nothing, fixed, nothing)), 8, 0, 2, 2**30)
+        machine.steps(2)
+        for node, array in zip(program.carried, arrays, strict=True):
+            np.testing.assert_allclose(array, machine.truth[node], rtol=1e-6)
+        assert alive
