@@ -16,7 +16,7 @@ import numpy as np
 from holonax.engines.order import interleaved
 from holonax.lanes.graph import Loop, Node, Table
 from holonax.lanes.program import Program
-from holonax.lanes.schedule import Block, Items, Rounds, pieces
+from holonax.lanes.schedule import Block, Items, Rounds, visit
 
 MEMORY = {"float64": "double", "float32": "float", "int32": "i32"}
 _TYPES = MEMORY | {"uint32": "i64", "int64": "i64", "uint64": "i64", "bool": "i1"}
@@ -190,18 +190,13 @@ class Emitter:
 
     def items(self, items: Items) -> None:
         """Operations and loops, in order; the operations between two loops in an order that suits a processor."""
-        for piece in pieces(items):
-            if isinstance(piece, Rounds):
-                self.rounds(piece)
-            elif isinstance(piece, Block):
-                self.loop(piece)
-            else:
-                self.straight(piece)
+        visit(items, self.straight, self.loop, self.rounds)
 
     def straight(self, nodes: list[Node]) -> None:
         """Operations between two loops."""
         for node in interleaved(nodes, self.program.schedule.final):
             self.names[node] = self.operation(node)
+            self.store(node, self.names[node])
 
     def loop(self, block: Block) -> None:
         """A loop that runs while any lane goes on; lanes that are done keep their values."""
@@ -243,18 +238,6 @@ class Emitter:
         for i in carried:
             self.store(loop.results[i], self.names[loop.results[i]])
 
-    # Values in memory: none here.
-
-    def stored(self, loop: Loop, carried: list[int]) -> tuple[list[int], list[int]]:
-        """Which carried values of a loop lie in memory, and which do not."""
-        return [], carried
-
-    def move(self, moves: list[tuple[Node, Node]], active: str | None = None) -> None:
-        """Let values in memory be others, in lanes that are `active`."""
-
-    def store(self, node: Node, value: str) -> None:
-        """To all places of a value."""
-
     def rounds(self, block: Rounds) -> None:
         """A table, filled round by round."""
         self.count += 1
@@ -292,6 +275,18 @@ class Emitter:
         """Give the current place a label, so that a phi can refer to it."""
         self.lines += [f"  br label %{label}", f"{label}:"]
         return label
+
+    # Values in memory: none here.
+
+    def stored(self, loop: Loop, carried: list[int]) -> tuple[list[int], list[int]]:
+        """Which carried values of a loop lie in memory, and which do not."""
+        return [], carried
+
+    def move(self, moves: list[tuple[Node, Node]], active: str | None = None) -> None:
+        """Let values in memory be others, in lanes that are `active`."""
+
+    def store(self, node: Node, value: str) -> None:
+        """To all places of a value."""
 
 
 @cache

@@ -34,21 +34,23 @@ class MemoryEmitter(Emitter):
 
     def at(self, piece: Slice, index: str | None = None) -> str:
         """A place in memory, that of round `index`."""
-        element = self.element
+        element = self.element_of(piece)
         if isinstance(piece.array, Table):
-            element = self.vector(piece.array.outputs[0].dtype)
-            place = self.put(f"getelementptr {element}, ptr {self.tables[piece.array]}, i64 {piece.start}")
+            base, start = self.tables[piece.array], piece.start
         else:
-            start = self.layout.slot(piece.array, piece.start)
-            place = self.put(f"getelementptr {element}, ptr %memory, i64 {start}")
+            base, start = "%memory", self.layout.slot(piece.array, piece.start)
+        place = self.put(f"getelementptr {element}, ptr {base}, i64 {start}")
         if index is None:
             return place
         return self.put(f"getelementptr {element}, ptr {place}, i64 {self.put(f'mul i64 {index}, {piece.step}')}")
 
     def load(self, piece: Slice, index: str | None = None) -> str:
         """What lies there."""
-        element = self.vector(piece.array.outputs[0].dtype) if isinstance(piece.array, Table) else self.element
-        return self.put(f"load {element}, ptr {self.at(piece, index)}, {self.align}")
+        return self.put(f"load {self.element_of(piece)}, ptr {self.at(piece, index)}, {self.align}")
+
+    def element_of(self, piece: Slice) -> str:
+        """The type of what lies there."""
+        return self.vector(piece.array.outputs[0].dtype) if isinstance(piece.array, Table) else self.element
 
     def store(self, node: Node, value: str) -> None:
         """To all places of a value."""
@@ -61,9 +63,7 @@ class MemoryEmitter(Emitter):
             if isinstance(part, Rolled):
                 self.rolled(part)
             else:
-                for node in interleaved(part, self.program.schedule.final):
-                    self.names[node] = self.operation(node)
-                    self.store(node, self.names[node])
+                super().straight(part)
 
     def rolled(self, loop: Rolled) -> None:
         """All rounds of a loop."""
@@ -97,9 +97,10 @@ class MemoryEmitter(Emitter):
         moves = [(old, final(new)) for old, new in moves if places[old] != places.get(final(new))]
         changed = {old for old, _ in moves}
         early = {new: self.name(new) for _, new in moves if new in changed}
-        left = sorted((array, place, new.index, new) for old, new in moves for array, place in places[old].items())
+        left = [(array, place, new) for old, new in moves for array, place in places[old].items()]
+        left.sort(key=lambda move: move[:2])
         while left:
-            array, place, _, new = left[0]
+            array, place, new = left[0]
             number, source = self._array_from(left, early)
             if number < _FEWEST or source is None:
                 number = 1
@@ -122,7 +123,7 @@ class MemoryEmitter(Emitter):
         def places(node: Node) -> dict[int, int]:
             return {} if node in early or node in self.names else self.layout.places.get(node, {})
 
-        to, first, _, node = moves[0]
+        to, first, node = moves[0]
         for source, start in places(node).items():
             step = places(moves[1][-1]).get(source, start) - start if len(moves) > 1 else 0
             number = 0

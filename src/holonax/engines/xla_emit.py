@@ -21,7 +21,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from holonax.lanes.graph import Node
 from holonax.lanes.operations import FLOATS
 from holonax.lanes.program import Program
-from holonax.lanes.schedule import Block, Items, Rounds, pieces
+from holonax.lanes.schedule import Block, Items, Rounds, visit
 from holonax.noise import has_float64
 
 OPERATIONS: dict[str, Any] = {
@@ -85,13 +85,7 @@ class Evaluation:
 
     def run(self, items: Items) -> Evaluation:
         """Operations and loops, in order."""
-        for piece in pieces(items):
-            if isinstance(piece, Rounds):
-                self.rounds(piece)
-            elif isinstance(piece, Block):
-                self.loop(piece)
-            else:
-                self.straight(piece)
+        visit(items, self.straight, self.loop, self.rounds)
         return self
 
     # Operations.

@@ -93,14 +93,15 @@ class Layout:
             else:
                 self.parts[piece[0]] = parts = []
                 for part in repeats(piece, self.final) if roll else [piece]:
-                    parts += self._rolled(part) if isinstance(part, Repeat) else self._pieces(part)
+                    parts += self._rolled(part) if isinstance(part, Repeat) else self._straight(part)
 
-    def _straight(self, nodes: list[Node]) -> list[Node]:
+    def _straight(self, nodes: list[Node]) -> list[list[Node] | Rolled]:
+        self._time += 1
         for node in nodes:
             self._when[node] = self._time
             for x in map(self.final, node.args):
                 self._use(x)
-        return nodes
+        return [nodes] if nodes else []
 
     def _use(self, node: Node) -> None:
         for array in self.places.get(node, ()):
@@ -151,14 +152,10 @@ class Layout:
             after = repeat.nodes[len(before) + len(part.nodes) :]
             state = self._state()
             try:
-                return [*self._pieces(before), self._roll(part), *self._pieces(after)]
+                return [*self._straight(before), self._roll(part), *self._straight(after)]
             except _IrregularError:
                 self._restore(state)
-        return self._pieces(repeat.nodes)
-
-    def _pieces(self, nodes: list[Node]) -> list[list[Node] | Rolled]:
-        self._time += 1
-        return [self._straight(nodes)] if nodes else []
+        return self._straight(repeat.nodes)
 
     def _state(self) -> tuple:
         places = {node: dict(places) for node, places in self.places.items()}
@@ -186,9 +183,8 @@ class Layout:
                 written[t] = self._array(orbit)
                 self._fixed.update(orbit)
         body: list[Node] = []
-        read: dict[Node, Slice] = {}
+        names: dict[Slice, Node] = {}
         kept: dict[tuple[int, Node], Node] = {}
-        known: dict[object, Node] = {}
 
         def lookup(values: list[Node]) -> Node:
             if any(x in place and x not in self._fixed for x in values):
@@ -196,10 +192,9 @@ class Layout:
             return memory(self._slice(values), values[0].dtype)
 
         def memory(piece: Slice, dtype: str) -> Node:
-            if piece not in known:
-                known[piece] = self.schedule.build.fresh("parameter", dtype)
-                read[known[piece]] = piece
-            return known[piece]
+            if piece not in names:
+                names[piece] = self.schedule.build.fresh("parameter", dtype)
+            return names[piece]
 
         for t in range(repeat.period):
             orbit = repeat.orbit(t)
@@ -231,10 +226,11 @@ class Layout:
                 else:
                     arguments.append(lookup(list(values)))
             body.append(Node(self.schedule.build, node.name, node.dtype, tuple(arguments), node.value, node.index))
-        for piece in [*read.values(), *written.values()]:
+        for piece in [*names, *written.values()]:
             if not isinstance(piece.array, Table):
                 self._touched[piece.array].append(self._time)
         carried = [(name, first, body[at]) for (at, first), name in kept.items()]
+        read = {name: piece for piece, name in names.items()}
         return Rolled(
             repeat.times,
             [x for x in body if x not in read],

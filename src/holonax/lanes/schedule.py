@@ -50,6 +50,22 @@ def pieces(items: Items) -> Iterator[list[Node] | Block | Rounds]:
             yield from piece  # type: ignore[misc]
 
 
+def visit(
+    items: Items,
+    straight: Callable[[list[Node]], None],
+    loop: Callable[[Block], None],
+    rounds: Callable[[Rounds], None],
+) -> None:
+    """Each piece in its turn, by what it is."""
+    for piece in pieces(items):
+        if isinstance(piece, Rounds):
+            rounds(piece)
+        elif isinstance(piece, Block):
+            loop(piece)
+        else:
+            straight(piece)
+
+
 @final
 class Schedule:
     """The program of one `outermost` loop, of which the values `wanted` are: `before` it, and `body` in it.
