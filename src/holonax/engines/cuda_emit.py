@@ -15,7 +15,7 @@ _TYPES = {
 }  # fmt: skip
 OPERATIONS = {
     "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "quotient({}, {})", "negative": "-{}",
-    "fma": "fma({}, {}, {})", "absolute": "fabs({})", "maximum": "larger({}, {})", "minimum": "smaller({}, {})",
+    "fma": "fma({}, {}, {})", "absolute": "fabs({})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
     "floor": "floor({})", "ceil": "ceil({})", "rint": "rint({})", "sqrt": "root({})", "cbrt": "cbrt({})",
     "exp": "exp({})", "expm1": "expm1({})", "log": "log({})", "log1p": "log1p({})", "sin": "sin({})",
     "cos": "cos({})", "tan": "tan({})", "arcsin": "asin({})", "arccos": "acos({})", "arctan": "atan({})",
@@ -23,12 +23,12 @@ OPERATIONS = {
     "arctan2": "atan2({}, {})", "and": "{} & {}", "or": "{} | {}", "xor": "{} ^ {}", "shift_left": "{} << {}",
     "shift_right_arithmetic": "{} >> {}", "equal": "{} == {}", "not_equal": "{} != {}", "less": "{} < {}",
     "less_equal": "{} <= {}", "greater": "{} > {}", "greater_equal": "{} >= {}", "isfinite": "isfinite({})",
-    "select": "{} ? {} : {}",
+    "select": "{} ? {} : {}", "larger": "{0} > {1} ? {0} : {1}",
 }  # fmt: skip
 
 _HEAD = """
-template <class T> __device__ T larger(T x, T y) { return x != x || x > y ? x : y; }
-template <class T> __device__ T smaller(T x, T y) { return x != x || x < y ? x : y; }
+template <class T> __device__ T maximum(T x, T y) { return x != x || x > y ? x : y; }
+template <class T> __device__ T minimum(T x, T y) { return x != x || x < y ? x : y; }
 template <class A, class B> __device__ B bits(A x) { union { A a; B b; } u; u.a = x; return u.b; }
 __device__ float reciprocal(float y) { return 1.0f / y; }
 __device__ double reciprocal(double y) {

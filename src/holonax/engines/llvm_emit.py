@@ -124,9 +124,9 @@ class Emitter:
             return self.put(f"select {self.vector('bool')} {x[0]}, {vector} {x[1]}, {vector} {x[2]}")
         if name in _INTRINSICS:
             return self.call(_INTRINSICS[name], _TYPES[node.dtype], *x)
-        if name in ("maximum", "minimum"):
-            first = self.put(_comparison(node.dtype, "greater" if name == "maximum" else "less", vector, *x))
-            keep = first if kind == "whole" else self._or_nan(first, vector, x[0])
+        if name in ("maximum", "minimum", "larger"):
+            first = self.put(_comparison(node.dtype, "less" if name == "minimum" else "greater", vector, *x))
+            keep = first if kind == "whole" or name == "larger" else self._or_nan(first, vector, x[0])
             return self.put(f"select {self.vector('bool')} {keep}, {vector} {x[0]}, {vector} {x[1]}")
         if name == "negative":
             return self.put(f"fneg {vector} {x[0]}" if kind == "float" else f"sub {vector} splat (i64 0), {x[0]}")
@@ -284,6 +284,12 @@ class Emitter:
 
     def move(self, moves: list[tuple[Node, Node]], active: str | None = None) -> None:
         """Let values in memory be others, in lanes that are `active`."""
+
+    def begin_step(self) -> None:
+        """What a step begins with."""
+
+    def end_step(self, moves: list[tuple[Node, Node]]) -> None:
+        """Let the states in memory be those of the next step."""
 
     def store(self, node: Node, value: str) -> None:
         """To all places of a value."""

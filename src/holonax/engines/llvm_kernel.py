@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holonax.engines.llvm_emit import MEMORY, Emitter
 from holonax.engines.llvm_memory import MemoryEmitter
+from holonax.lanes.eager import eager
 from holonax.lanes.graph import Node
 from holonax.lanes.program import Program
 
@@ -21,7 +22,8 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     points to one array per entry of the track, `paths` to the low and high words of the path numbers, `fixed` to the
     key and h.
     """
-    emit = (MemoryEmitter if program.schedule.size() > MANY else Emitter)(program, width)
+    emit = MemoryEmitter(eager(program), width) if program.schedule.size() > MANY else Emitter(program, width)
+    program = emit.program
     lines, put = emit.lines, emit.put
     carried = [(i, program.carried[i], program.results[i]) for i in program.changing]
     stored = {program.carried[i] for i in emit.stored(program.loop, program.changing)[0]}
@@ -69,10 +71,11 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     lines.append("  %due = phi i64 [ %next, %before ], [ %due.next, %step.end ]")
     place = len(lines)
     emit.names.update({node: emit.fresh("s") for _, node, _ in phis})
+    emit.begin_step()
     emit.names[program.step] = emit.splat("i32", put("trunc i64 %number to i32"))
     emit.items(program.schedule.body)
     results = {node: emit.name(result) for _, node, result in phis}
-    emit.move([(node, result) for _, node, result in carried if node in stored])
+    emit.end_step([(node, result) for _, node, result in carried if node in stored])
     lines += ["  br label %step.done", "step.done:"]
     lines += ["  %number.next = add i64 %number, 1", "  %record = icmp eq i64 %number.next, %due"]
     lines += ["  br i1 %record, label %write, label %step.end", "write:"]

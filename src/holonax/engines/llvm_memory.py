@@ -7,7 +7,8 @@ import numpy as np
 from holonax.engines.llvm_emit import Emitter
 from holonax.engines.order import interleaved
 from holonax.lanes.graph import Loop, Node, Table
-from holonax.lanes.layout import Layout, Rolled, Slice
+from holonax.lanes.layout import Layout, Rolled
+from holonax.lanes.places import Slice
 from holonax.lanes.program import Program
 
 _FEWEST = 4
@@ -20,16 +21,19 @@ class MemoryEmitter(Emitter):
     def __init__(self, program: Program, width: int) -> None:
         super().__init__(program, width)
         self.layout = Layout(program)
+        self.places = self.layout.places
         self.element = self.vector(program.dtype)
         self.align = f"align {min(64, width * np.dtype(program.dtype).itemsize)}"
-        self.allocations.append(f"  %memory = alloca {self.element}, i64 {self.layout.size}, align 64")
+        self.bases = ["%memory", "%state1", "%state2"]
+        for base, size in zip(self.bases, self.places.sizes, strict=True):
+            self.allocations.append(f"  {base} = alloca {self.element}, i64 {size}, align 64")
 
     def name(self, node: Node) -> str:
         """The name of a value that has been computed; from memory if it has none."""
         node = self.program.schedule.final(node)
         if node.is_constant or node in self.names:
             return super().name(node)
-        array, place = next(iter(self.layout.places[node].items()))
+        array, place = next(iter(self.places.of[node].items()))
         return self.load(Slice(array, place, 1))
 
     def at(self, piece: Slice, index: str | None = None) -> str:
@@ -38,7 +42,8 @@ class MemoryEmitter(Emitter):
         if isinstance(piece.array, Table):
             base, start = self.tables[piece.array], piece.start
         else:
-            base, start = "%memory", self.layout.slot(piece.array, piece.start)
+            where, start = self.places.slot(piece.array, piece.start)
+            base = self.bases[where]
         place = self.put(f"getelementptr {element}, ptr {base}, i64 {start}")
         if index is None:
             return place
@@ -54,7 +59,7 @@ class MemoryEmitter(Emitter):
 
     def store(self, node: Node, value: str) -> None:
         """To all places of a value."""
-        for array, place in self.layout.places.get(node, {}).items():
+        for array, place in self.places.of.get(node, {}).items():
             self.lines.append(f"  store {self.element} {value}, ptr {self.at(Slice(array, place, 1))}, {self.align}")
 
     def straight(self, nodes: list[Node]) -> None:
@@ -91,14 +96,33 @@ class MemoryEmitter(Emitter):
             self.names[outside] = self.names[inside]
             self.store(outside, self.names[outside])
 
+    def begin_step(self) -> None:
+        """Where the states of this step and the next one are."""
+        self.lines.append("  %now = phi ptr [ %state1, %before ], [ %then, %step.end ]")
+        self.lines.append("  %then = phi ptr [ %state2, %before ], [ %now, %step.end ]")
+        self.bases[1:] = "%now", "%then"
+
+    def end_step(self, moves: list[tuple[Node, Node]]) -> None:
+        """Let the states in memory be those of the next step."""
+        self._move(moves, self.places.twins)
+        self.bases[1:] = "%then", "%now"
+
     def move(self, moves: list[tuple[Node, Node]], active: str | None = None) -> None:
-        """Let values in memory be others, in lanes that are `active`: in loops where both are arrays."""
-        final, places = self.program.schedule.final, self.layout.places
-        moves = [(old, final(new)) for old, new in moves if places[old] != places.get(final(new))]
+        """Let values in memory be others, in lanes that are `active`."""
+        self._move(moves, {}, active)
+
+    def _move(self, moves: list[tuple[Node, Node]], twins: dict[int, int], active: str | None = None) -> None:
+        """To the same place or that of a twin, unless they are there already: in loops where both are arrays."""
+        final, places = self.program.schedule.final, self.places.of
         changed = {old for old, _ in moves}
-        early = {new: self.name(new) for _, new in moves if new in changed}
-        left = [(array, place, new) for old, new in moves for array, place in places[old].items()]
+        left = [
+            (there, place, final(new))
+            for old, new in moves
+            for there, place in ((twins.get(array, array), place) for array, place in places[old].items())
+            if places.get(final(new), {}).get(there) != place
+        ]
         left.sort(key=lambda move: move[:2])
+        early = {new: self.name(new) for *_, new in left if new in changed}
         while left:
             array, place, new = left[0]
             number, source = self._array_from(left, early)
@@ -121,7 +145,7 @@ class MemoryEmitter(Emitter):
         """How many of the first moves are from one array to another, and from where."""
 
         def places(node: Node) -> dict[int, int]:
-            return {} if node in early or node in self.names else self.layout.places.get(node, {})
+            return {} if node in early or node in self.names else self.places.of.get(node, {})
 
         to, first, node = moves[0]
         for source, start in places(node).items():
@@ -139,5 +163,5 @@ class MemoryEmitter(Emitter):
 
     def stored(self, loop: Loop, carried: list[int]) -> tuple[list[int], list[int]]:
         """Which carried values of a loop lie in memory, and which do not."""
-        inside = [i for i in carried if loop.parameters[i] in self.layout.places]
-        return inside, [i for i in carried if loop.parameters[i] not in self.layout.places]
+        inside = [i for i in carried if loop.parameters[i] in self.places.of]
+        return inside, [i for i in carried if loop.parameters[i] not in self.places.of]

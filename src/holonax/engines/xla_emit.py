@@ -35,7 +35,7 @@ OPERATIONS: dict[str, Any] = {
     "not": jnp.bitwise_not, "shift_left": jnp.left_shift, "shift_right_logical": lax.shift_right_logical,
     "shift_right_arithmetic": jnp.right_shift, "equal": jnp.equal, "not_equal": jnp.not_equal, "less": jnp.less,
     "less_equal": jnp.less_equal, "greater": jnp.greater, "greater_equal": jnp.greater_equal,
-    "isfinite": jnp.isfinite, "select": jnp.where,
+    "isfinite": jnp.isfinite, "select": jnp.where, "larger": lambda x, y: jnp.where(x > y, x, y),
 }  # fmt: skip
 
 TILE = 64

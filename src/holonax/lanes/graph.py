@@ -227,12 +227,12 @@ class Build:
         return result
 
     def larger(self, x: Node, y: Node) -> Node:
-        """The larger of two, in one instruction, because it does not care for NaN as "maximum" does."""
+        """The larger of two, where NaN may get lost; a common factor comes afterwards."""
         if x.name == y.name == "multiply":
             for common in x.args:
                 if common.nonnegative and common in y.args:
                     return common * self.larger(*(z.args[z.args[0] is common] for z in (x, y)))
-        return self("select", self("greater", x, y), x, y)
+        return self("larger", x, y)
 
     def largest(self, numbers: list[Node], dtype: str) -> Node:
         """Largest absolute value, of none 0."""

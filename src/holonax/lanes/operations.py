@@ -80,6 +80,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "maximum": Operation(np.maximum, _choose("greater_equal")),
     "minimum": Operation(np.minimum, _choose("less_equal")),
+    "larger": Operation(lambda x, y: np.where(x > y, x, y), _choose("greater")),  # in one instruction: NaN may get lost
     "floor": Operation(np.floor),
     "ceil": Operation(np.ceil),
     "rint": Operation(np.rint),

@@ -106,6 +106,11 @@ class Schedule:
                 self.stands_for[node] = self.final(loop.begin[i])
         return self.stands_for.get(node, node)
 
+    def exchange(self, old: Node, new: Node) -> None:
+        """Let one node stand for another, and for all that the other one stood for."""
+        self.stands_for.update({node: new for node, x in self.stands_for.items() if x is old} | {old: new})
+        self.used_by[new] |= self.used_by.pop(old, set())
+
     def rounds(self, table: Table) -> int:
         """How many of them compute all entries of a table that somebody needs."""
         return max(entry.value[1] for entry in self.entries[table]) // len(table.outputs) + 1
