@@ -255,9 +255,9 @@ def made_up(seed):
             used_by[x].add(node)
         return node
 
-    def added_up(numbers):
-        """The sum of forty of them, in any order, and how it comes about."""
-        terms, additions = [random.choice(numbers) for _ in range(40)], []
+    def added_up(numbers, *others):
+        """The sum of forty of them and of others, in any order, and how it comes about."""
+        terms, additions = [*others, *(random.choice(numbers) for _ in range(40))], []
         while len(terms) > 1:
             additions.append(operation(*(terms.pop(random.integers(len(terms))) for _ in range(2)), name="add"))
             terms.append(additions[-1])
@@ -310,7 +310,7 @@ def made_up(seed):
         used_by[x].add(loop)
         used_by[y].add((loop, "body"))
     after, orbits = section([*arrays, loop.results], 30)
-    late, additions = added_up([*body[-100:], *loop.results[:3], total, total])
+    late, additions = added_up([*body[-100:], *loop.results[:3]], total, total)
     results = [*orbits[-1], carried[31], carried[30], *carried[32:38], total, late]
     never = operation(late, late, name="less")
     failure = Loop(build, [*results, never], build.alive, rare=True)
@@ -328,7 +328,7 @@ def made_up(seed):
 
 def test_made_up_programs():
     rolled, twins, moved = 0, 0, 0
-    for seed in range(60):
+    for seed in range(40):
         program = made_up(seed)
         plain, machine = Machine(program), Machine(eager(program))
         for each in (plain, machine):
@@ -338,22 +338,57 @@ def test_made_up_programs():
         rolled += sum(isinstance(part, Rolled) for parts in machine.layout.parts.values() for part in parts)
         twins += len(machine.places.twins)
         moved += machine.program.schedule.body != program.schedule.body
-    assert rolled > 100
-    assert twins > 5
-    assert moved > 50
+    assert rolled > 60
+    assert twins > 3
+    assert moved > 30
 
 
-def test_a_state_is_not_put_among_those_of_the_next_step():
+def states_in_memory():
+    """Thirty states in one array, and the nodes that will replace them."""
     program = made_up(0)
-    places, states = Places(program), program.carried
-    new = program.results[0].value[0].begin[:30]
-    assert places.slice(states[:30]).array == 0
+    places, new = Places(program), program.results[0].value[0].begin[:30]
+    places.slice(program.carried[:30])
     places.time = 1
-    places.computed.update(dict.fromkeys(new, 1))
-    assert places.write(new) == (1, 0, 1)
+    places.computed.update(dict.fromkeys([*new, program.schedule.body[0]], 1))
+    return program, places, new
+
+
+def test_new_states_lie_as_the_old_ones():
+    program, places, new = states_in_memory()
+    assert places.write(new[::-1]) == (1, 29, -1)
     assert places.twins == {0: 1}
-    assert places.slice([*new[1:], states[35]]) is None
-    assert places.slice(states[1:31]).array == 2
+    assert places.slice([*new[1:], program.carried[35]]) is None  # an old state among new ones
+    assert places.slice(program.carried[1:31]).array == 2
+    assert places.slice([program.schedule.body[0], *new[:20]]) == (1, -1, 1)
+    places.allocate([])
+    assert places.slot(0, 7)[1] == places.slot(1, 7)[1]
+    assert places.slot(1, -1)[1] == 0
+
+
+def test_an_array_has_one_twin():
+    _, places, new = states_in_memory()
+    assert places.write(new[:15]).array == 1
+    assert places.write(new[15:]).array == 2
+    assert places.twins == {0: 1}
+    places.complete_twins()
+    assert places.of[new[20]] == {2: 5}
+
+
+def test_what_was_computed_before_all_steps_has_no_twin():
+    program, places, new = states_in_memory()
+    assert places.slice([program.h, *program.carried[:20]]) == (0, -1, 1)
+    assert places.write(new).array == 1
+    assert places.twins == {}
+
+
+def test_states_share_memory_with_nothing():
+    program, places, _ = states_in_memory()
+    later = program.schedule.body[1:31]
+    places.time = 2
+    places.computed.update(dict.fromkeys(later, 2))
+    places.write(later)
+    places.allocate([])
+    assert places.slot(0, 0) != places.slot(1, 0)
 
 
 def test_what_stood_for_a_node_stands_for_another():
