@@ -143,11 +143,12 @@ def _check(point: _Point) -> None:
         if status:
             raise StartError(f"project=True found no point of T*S near path {path}: {Status(status).advice}")
     mass_known = np.isfinite(M).all(axis=(1, 2))
+    conditioning = _conditioning(np.where(mass_known[:, None, None], M, 1.0))
     demand(
-        ~mass_known | (_conditioning(np.where(mass_known[:, None, None], M, 1.0)) > FULL_RANK),
+        ~mass_known | (conditioning > FULL_RANK),
         "the mass matrix L_vv is singular (its singular values reach down to {:.1e} of the largest); "
         "every velocity must enter L with a mass",
-        _conditioning(np.nan_to_num(M)),
+        conditioning,
     )
     values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
     demand(
@@ -162,17 +163,18 @@ def _check(point: _Point) -> None:
         "g(q) = {:.3g} is not zero: q is off the manifold; correct q or pass project=True",
         off,
     )
+    conditioning = _conditioning(G)
     demand(
-        _conditioning(G) > FULL_RANK,
+        conditioning > FULL_RANK,
         "the constraints are dependent (singular values of g' reach down to {:.1e} of the largest); "
         "remove the redundant ones",
-        _conditioning(G),
+        conditioning,
     )
-    schur = G @ np.linalg.solve(M, np.swapaxes(G, 1, 2))
+    conditioning = _conditioning(G @ np.linalg.solve(M, np.swapaxes(G, 1, 2)))
     demand(
-        _conditioning(schur) > FULL_RANK,
+        conditioning > FULL_RANK,
         "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
-        _conditioning(schur),
+        conditioning,
     )
     hidden = np.abs(G @ point.v[..., None])[..., 0]
     off = hidden.max(axis=1, initial=0.0)

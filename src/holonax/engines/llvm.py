@@ -15,7 +15,7 @@ from holonax.lanes.graph import Rolling
 from holonax.lanes.program import Program, Target, program
 from holonax.methods.base import Method
 from holonax.noise import normal_pairs
-from holonax.system import System
+from holonax.system import State, System
 
 TARGET = Target(FUNCTIONS, most=120_000, rolling=Rolling(normal_pairs, few=32, together=4))
 """Larger programs would take more than some 15 seconds to compile.  More noise than that would leave the cache of code;
@@ -25,6 +25,7 @@ ORDER_FOR = ('"tune-cpu"="atom"',)
 """Processors for whose sake LLVM orders instructions: those that cannot reorder them.  A vector of lanes has so many
 independent chains that even those that can profit from it (docs/decisions.md)."""
 
+_LARGEST = np.dtype(np.float64)  # of the numbers that are carried
 _BUFFER = 2**24  # bytes of recorded states in a call, so that they stay near the cache
 
 
@@ -74,12 +75,22 @@ class LlvmRunner(LaneRunner):
         self.workers = cores()
         self.kernel, self.compiler = machine_code(program, self.grain)
 
+    def begin(self, states: State) -> list[np.ndarray]:
+        """The entries as rows of one matrix, whose addresses need not be asked for one by one."""
+        entries = self.entries(states)
+        carried = list(np.empty((len(entries), len(states.q)), _LARGEST))
+        for i, x in enumerate(entries):
+            if x.dtype != _LARGEST:
+                carried[i] = carried[i].view(x.dtype)[: len(x)]
+            carried[i][:] = x
+        return carried
+
     def advance(
         self, carried: list[np.ndarray], paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
     ) -> tuple[Any, Any, Any]:
         """One call of the kernel, in place; the interpreter is free meanwhile."""
         size = len(paths)
-        arrays = np.array([array.ctypes.data for array in carried], np.uint64)
+        arrays = carried[0].ctypes.data + np.arange(len(carried), dtype=np.uint64) * np.uint64(size * _LARGEST.itemsize)
         words = np.concatenate([paths & 0xFFFFFFFF, paths >> np.uint64(32)]).astype(np.uint64)
         fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, int(np.float64(h).view(np.uint64))], np.uint64)
         rows = self.rows(np, size, first, stop, stride)
