@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -61,7 +61,7 @@ def check_start(system: System, start: State) -> None:
         raise StartError(f"start = {start!r} is not a state; build it with hx.start(system, q=..., v=...)")
     q = _vectors("start.q", start.q, None)
     p = _vectors("start.p", start.p, q.shape)
-    check_sizes(system, q.shape[-1])
+    _check_sizes_once(system, q.shape[-1])
     _check(_evaluate_momentum(system, q, p))
 
 
@@ -80,6 +80,10 @@ def check_sizes(system: System, n: int) -> None:
     k, _ = system.sizes(n)
     if k >= n:
         raise StartError(f"k = {k} constraints leave nothing free of n = {n} coordinates; k must be below n")
+
+
+_check_sizes_once = lru_cache(maxsize=128)(check_sizes)
+"""For starts of an ensemble, whose systems are kept anyway: it takes milliseconds."""
 
 
 def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:
