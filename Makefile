@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint wheel study bench bench-gpu clean
+.PHONY: demo test lint wheel study corpus bench bench-gpu clean
 .DELETE_ON_ERROR:
 
 .venv/ready: pyproject.toml
@@ -32,6 +32,9 @@ wheel: .venv/ready  ## build a wheel, install it in an empty environment, run th
 
 study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
 	$(BIN)/python -m pytest -m study tests
+
+corpus: .venv/ready  ## every method on every system that users bring, on every engine (long)
+	$(BIN)/python -m pytest -m 'corpus or not corpus' tests/test_corpus.py
 
 .venv/bench: .venv/ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'

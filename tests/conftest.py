@@ -16,3 +16,16 @@ def pytest_collection_modifyitems(items):
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if {"name", "method"} <= parameters.keys():
             item.add_marker(pytest.mark.xdist_group(f"{parameters['name']}-{parameters['method']}"))
+
+
+MAPPINGS = Path("/proc/self/maps")
+
+
+@pytest.fixture(autouse=True)
+def _forget_programs():
+    """XLA's programs take so many mappings of memory that all of them together would exceed what Linux allows."""
+    yield
+    if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > 30_000:
+        import jax
+
+        jax.clear_caches()

@@ -10,7 +10,19 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "holonax"
 LAYERS = [  # a module may import from its own layer and from those before it
     {"errors", "version"},
-    {"elementary", "solve", "system", "noise", "tableau", "tableaux", "projection", "initial", "entry"},
+    {
+        "elementary",
+        "elimination",
+        "roundoff",
+        "solve",
+        "system",
+        "noise",
+        "tableau",
+        "tableaux",
+        "projection",
+        "initial",
+        "entry",
+    },
     {"eliminated", "lapack"},
     {"methods"},
     {"path"},

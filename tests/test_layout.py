@@ -60,12 +60,18 @@ def test_loops_are_found_where_operations_repeat_themselves():
     assert repeats(nodes[: 2 * FEWEST - 2], lambda node: node) == [nodes[: 2 * FEWEST - 2]]
 
 
+def written_out(block):
+    """Operations of a loop that is rarely entered, and hence not worth rolling."""
+    return sum(written_out(item) if isinstance(item, Block) else 1 for item in block.body)
+
+
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_most_of_a_long_chain_is_loops(method):
     layout = Layout(eager(chain(method)))
     parts = [part for parts in layout.parts.values() for part in parts]
     rolled = sum(len(part.body) * part.times for part in parts if isinstance(part, Rolled))
-    assert rolled > 0.5 * chain(method).schedule.size()
+    rare = [item for item in chain(method).schedule.body if isinstance(item, Block) and item.loop.rare]
+    assert rolled > 0.5 * (chain(method).schedule.size() - sum(map(written_out, rare)))
 
 
 class Machine:

@@ -15,12 +15,12 @@ import numpy as np
 from holonax.chunks import Walk, in_order
 from holonax.engines import ENGINES, Runner, runner
 from holonax.errors import InputError, Interrupted, SimulationError, StepSizeWarning, whole_number
-from holonax.initial import check_start
+from holonax.initial import check_start, most_dependent
 from holonax.methods.base import Method
 from holonax.noise import check_counter
 from holonax.observables import Observable
 from holonax.path import Fate
-from holonax.progress import Bar
+from holonax.progress import Bar, notes
 from holonax.recording import Grid, Recorder, Watch
 from holonax.solve import Status
 from holonax.system import State, System
@@ -123,7 +123,8 @@ def simulate(
     views = {name: seen.view(steps, save_every, paths, t0, t1, n, dtype) for name, seen in (observe or {}).items()}
     stride = math.gcd(grid.stride, *(view.grid.stride for view in views.values()))
 
-    program = runner(engine, system, method, n, dtype)
+    with notes(progress):
+        program = runner(engine, system, method, n, dtype)
     walk = Walk(program, h, seed, steps, stride)
     chunk = _chunk_size(program, paths)
     initial = State(*(np.asarray(x, dtype) for x in (start.q, start.p, start.guess)))
@@ -180,7 +181,7 @@ def simulate(
     if (concern := method.concern(run.counts)) is not None:
         warnings.warn(concern, StepSizeWarning, stacklevel=2)
     if on_failure == "raise" and run.status.any():
-        raise SimulationError(_describe_failures(run, t0, h), run)
+        raise SimulationError(_describe_failures(system, run, t0, h), run)
     return run
 
 
@@ -251,12 +252,14 @@ def _check_memory(paths: int, times: int, n: int, dtype: np.dtype) -> None:
         )
 
 
-def _describe_failures(run: Run, t0: float, h: float) -> str:
+def _describe_failures(system: System, run: Run, t0: float, h: float) -> str:
     failed = np.flatnonzero(run.status)
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
+    singular = run.status[path] == Status.SINGULAR
+    where = f" ({most_dependent(system, run.q[path, -1])})" if singular else ""
     return (
         f"{len(failed)} of {len(run.status)} paths failed; first path {path} at step {step} (t = {t0 + step * h:.6g}), "
-        f"residual {run.residual[path]:.2e}, h = {h:g}: {Status(run.status[path]).advice}. "
+        f"residual {run.residual[path]:.2e}, h = {h:g}: {Status(run.status[path]).advice}{where}. "
         'on_failure="mark" returns the run with run.status instead of raising; it is also in .run of this error.'
     )

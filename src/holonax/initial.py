@@ -189,6 +189,21 @@ def _check(point: _Point) -> None:
     )
 
 
+def most_dependent(system: System, q: Any) -> str:
+    """Which constraint is nearest to being a combination of the others at q, in words."""
+    G = np.asarray(jax.jacfwd(system.g)(jnp.asarray(q, jnp.result_type(float))))
+    size = np.abs(G).max(axis=1, initial=0.0)
+    if len(G) == 0 or not np.isfinite(G).all():
+        return "no constraint is to blame"
+    if not size.all():
+        return f"the gradient of constraint {int(np.argmin(size))} vanishes"
+    left, values, _ = np.linalg.svd(G / size[:, None])
+    which, ratio = int(np.argmax(np.abs(left[:, -1]))), max(values[-1], np.finfo(float).tiny) / values[0]
+    return (
+        f"constraint {which} depends most on the others: singular values of g' reach down to {ratio:.1e} of the largest"
+    )
+
+
 def _sizes(vectors: np.ndarray) -> np.ndarray:
     return np.abs(vectors).max(axis=-1, initial=0.0)  # squares would overflow for coordinates beyond 1e154
 

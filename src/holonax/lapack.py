@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from holonax.solve import INLINE_UNKNOWNS, root_p
+from holonax.elimination import INLINE_UNKNOWNS
+from holonax.solve import root_p
 
 ROUTINES = {"cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "qr", "schur",
             "svd", "triangular_solve", "tridiagonal"}  # fmt: skip
@@ -28,11 +30,33 @@ NOT_SPREAD = 100_000
 def over_paths(function: Callable[..., Any], *arguments: Any) -> Any:
     """`jax.vmap(function)(*arguments)`; if it factorises larger batches of matrices, in pieces, one after another."""
     paths = jax.tree.leaves(arguments)[0].shape[0]
-    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), arguments)
-    work = max(_factorisations(jax.make_jaxpr(function)(*one).jaxpr), default=0)
-    if paths * work <= NOT_SPREAD:
+    batch = batch_size(function, *(jax.tree.map(lambda x: x[0], argument) for argument in arguments))
+    if paths <= batch:
         return jax.vmap(function)(*arguments)
-    return lax.map(lambda x: function(*x), arguments, batch_size=max(1, NOT_SPREAD // work))
+
+    # lax.map cannot take arrays without entries to pieces, such as the counts of a method without outcomes
+    leaves, tree = jax.tree.flatten(arguments)
+    full = [i for i, x in enumerate(leaves) if x.size]
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), arguments)
+    types, out = jax.tree.flatten(jax.eval_shape(function, *one))
+
+    def of_one(entries: list) -> list:
+        whole = [jnp.zeros(x.shape[1:], x.dtype) for x in leaves]
+        for i, x in zip(full, entries, strict=True):
+            whole[i] = x
+        return [x for x in jax.tree.leaves(function(*jax.tree.unflatten(tree, whole))) if x.size]
+
+    results = iter(lax.map(of_one, [leaves[i] for i in full], batch_size=batch))
+    return jax.tree.unflatten(
+        out, [next(results) if math.prod(x.shape) else jnp.zeros((paths, *x.shape), x.dtype) for x in types]
+    )
+
+
+def batch_size(function: Callable[..., Any], *one: Any) -> int:
+    """How many paths a function may take at a time, given the arguments (or their types) for one path."""
+    types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), x.dtype), one)
+    work = max(_factorisations(jax.make_jaxpr(function)(*types).jaxpr), default=0)
+    return max(1, NOT_SPREAD // work) if work else 2**31
 
 
 def _factorisations(jaxpr: Jaxpr) -> Iterator[int]:
@@ -40,8 +64,11 @@ def _factorisations(jaxpr: Jaxpr) -> Iterator[int]:
         if equation.primitive.name in ROUTINES:
             *batch, n, m = equation.invars[0].aval.shape
             yield math.prod(batch) * max(n, m) ** 3
-        elif equation.primitive is root_p and (n := equation.invars[0].aval.size) > INLINE_UNKNOWNS:
-            yield n**3
+        elif equation.primitive is root_p:
+            motions = equation.params["motions"]
+            n = max(motions, equation.invars[0].aval.size - motions)
+            if n > INLINE_UNKNOWNS:
+                yield n**3
 
 
 def _equations(jaxpr: Jaxpr) -> Iterator[Any]:

@@ -4,11 +4,36 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 
 _PATIENCE = 2.0
+_shown: ContextVar[bool] = ContextVar("shown", default=False)
 _REFRESH = 0.2
 _WIDTH = 30
+
+
+@contextmanager
+def notes(show: bool) -> Iterator[None]:
+    """Let what is done inside tell of long work that cannot say how far it is."""
+    token = _shown.set(show and _is_watched())
+    try:
+        yield
+    finally:
+        _shown.reset(token)
+
+
+def note(text: str, seconds: float) -> None:
+    """Tell of work that will take that long, if it is worth telling."""
+    if _shown.get() and seconds > _PATIENCE:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 class Bar:
@@ -16,7 +41,7 @@ class Bar:
 
     def __init__(self, total: float, unit: str, *, show: bool) -> None:
         self.total, self.unit = total, unit
-        self.shown = show and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+        self.shown = show and _is_watched()
         self.begin = self.last = time.monotonic()
         self.drawn = False
 

@@ -37,8 +37,8 @@ def project_momentum(system: System, q: Array, p_hat: Array, guess: Array, newto
 def project_position(system: System, q_hat: Array, newton: Newton) -> tuple[Array, Solved]:
     r"""The point $q = \hat q + g'(\hat q)^T \mu$ with $g(q) = 0$: on $S$, in the direction normal to the level set."""
 
-    def residual(q: Array, mu: Array) -> tuple[Array, Array]:
-        return q - q_hat - system.reaction(q_hat, mu), system.g(q)
+    def residual(move: Array, mu: Array) -> tuple[Array, Array]:
+        return move - system.reaction(q_hat, mu), system.g(q_hat + move)
 
-    (q, _), solved = newton(residual, (q_hat, 0 * system.g(q_hat)))
-    return q, solved
+    (move, _), solved = newton(residual, (0 * q_hat, 0 * system.g(q_hat)))
+    return q_hat + move, solved

@@ -19,10 +19,14 @@ from jax.extend.core import Jaxpr, Primitive
 from jax.flatten_util import ravel_pytree
 from jax.interpreters import batching, mlir
 
+from holonax.elimination import Elimination
 from holonax.errors import InputError
+from holonax.roundoff import SOLVED, with_magnitudes
 
-INLINE_UNKNOWNS = 12
-"""Systems up to this size are eliminated inline; larger ones go to LAPACK (docs/decisions.md has the measurement)."""
+ROUGHLY = 1e-8
+"""Residuals below this part of their magnitude that are not solved are spoilt by round-off, not far from a root."""
+
+Evaluate = Callable[[Array], tuple[Array, Array]]
 
 
 class Status(IntEnum):
@@ -32,6 +36,8 @@ class Status(IntEnum):
     NOT_CONVERGED = 1
     SINGULAR = 2
     NON_FINITE = 3
+    OTHER_BRANCH = 4
+    ROUND_OFF = 5
 
     @property
     def advice(self) -> str:
@@ -41,11 +47,16 @@ class Status(IntEnum):
 
 _ADVICE = {
     Status.CONVERGED: "every equation was solved to round-off",
-    Status.NOT_CONVERGED: "Newton did not converge: the step is too large for the curvature of the constraint; "
-    "use a smaller h",
+    Status.NOT_CONVERGED: "Newton found no root within reach: the step is too large for the curvature of the "
+    "constraint; use a smaller h",
     Status.SINGULAR: "the Newton matrix is singular: the constraints became dependent or the mass matrix singular "
     "at this state; remove redundant constraints or check the Lagrangian there",
     Status.NON_FINITE: "a function of the system returned NaN or infinity; check its domain, or use a smaller h",
+    Status.OTHER_BRANCH: "the root that was found is not the near one: the path would have jumped to another part of "
+    "the constraint manifold, because the step is too large for its curvature; use a smaller h",
+    Status.ROUND_OFF: "round-off is too large for what was asked: updates no longer shrink although a residual is "
+    "left; a smaller h does not help; make nearly dependent constraints independent, use float64, or ask "
+    "for less with Newton(tolerance=)",
 }
 
 
@@ -65,79 +76,31 @@ class Solved(NamedTuple):
         )
 
 
-def factorize(matrix: Array) -> tuple[Callable[[Array], Array], Array]:
-    r"""LU factors of a square matrix with partial pivoting: `(solve, singular)`.
-
-    `singular` is judged free of scales: a pivot $u_{jj}$ is round-off when it is below $n\,\epsilon$ times
-    $(|L||U|)_{jj}$, the sum of the magnitudes it is the difference of.  Scaling rows or columns changes both alike.
-    """
-    n = matrix.shape[0]
-    if n == 0:
-        return (lambda b: b), jnp.zeros((), bool)
-    if n <= INLINE_UNKNOWNS:
-        lu, order = _inline_lu(matrix)
-
-        def solve(b: Array) -> Array:
-            return _inline_substitution(lu, b[order])
-    else:
-        lu, pivots = jax.scipy.linalg.lu_factor(matrix)
-
-        def solve(b: Array) -> Array:
-            return jax.scipy.linalg.lu_solve((lu, pivots), b)
-
-    lower, upper = jnp.abs(jnp.tril(lu, -1)), jnp.abs(jnp.triu(lu))
-    pivot = jnp.diagonal(upper)
-    subtracted = jnp.sum(lower * upper.T, axis=1)
-    return solve, jnp.any(pivot <= n * jnp.finfo(lu.dtype).eps * (pivot + subtracted))
-
-
-def _inline_lu(matrix: Array) -> tuple[Array, Array]:
-    """Gaussian elimination, column by column, in plain array operations that batch well under `vmap`."""
-    rows = jnp.arange(matrix.shape[0])
-
-    def eliminate(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        lu, order = carry
-        pivot = jnp.argmax(jnp.where(rows >= j, jnp.abs(lu[:, j]), -1.0))
-        swapped = jnp.where(rows == j, pivot, jnp.where(rows == pivot, j, rows))
-        lu, order = lu[swapped], order[swapped]
-        factor = jnp.where(rows > j, lu[:, j] / lu[j, j], 0.0)
-        reduced = lu - factor[:, None] * jnp.where(rows > j, lu[j], 0.0)
-        return jnp.where((rows[:, None] > j) & (rows == j), factor[:, None], reduced), order
-
-    return lax.fori_loop(0, len(rows) - 1, eliminate, (matrix, rows))
-
-
-def _inline_substitution(lu: Array, b: Array) -> Array:
-    rows = jnp.arange(lu.shape[0])
-
-    def forward(j: Array, x: Array) -> Array:
-        return x - jnp.where(rows > j, lu[:, j], 0.0) * x[j]
-
-    def backward(i: Array, x: Array) -> Array:
-        j = len(rows) - 1 - i
-        last = x[j] / lu[j, j]
-        return jnp.where(rows == j, last, x - jnp.where(rows < j, lu[:, j], 0.0) * last)
-
-    return lax.fori_loop(0, len(rows), backward, lax.fori_loop(0, len(rows) - 1, forward, b))
-
-
 class _Iterate(NamedTuple):
     x: Array
-    step: Array  # from the last point inside the domain to x
-    error: Array  # its relative size; NaN once there is no way on
+    step: Array  # from the last point inside the domain and on the near branch to x
+    value: Array  # of the residual where it was last evaluated
+    magnitude: Array  # what that was added up from
     singular: Array
+    signs: Array  # of the pivots where nothing moves
+    other: Array  # whether a root on another branch was met
+    solved: Array
     done: Array
 
 
 @final
 @dataclass(frozen=True)
 class Newton:
-    r"""Newton's method; converged once an update is below `tolerance` relative to the unknowns.
+    r"""Newton's method; a row is solved once its residual is round-off: below $8\,\epsilon$ times its magnitude.
 
-    The default tolerance is $0.1\sqrt\epsilon$: the error left after an update of relative size $\delta$ is of order
-    $\delta^2$, that is, below round-off.  An update that leaves the domain of the functions (where the residual is not
-    finite) is halved until it does not.  Derivatives follow from the implicit function theorem (`custom_root`): they do
-    not depend on the guess or on the number of iterations, and both `jax.jacfwd` and `jax.grad` work.
+    The magnitude is what was added and cancelled when the row was evaluated (`holonax.roundoff`), so the test does not
+    depend on units, on the scaling of a constraint, on the step size or on the condition of the equations.  A
+    `tolerance` asks for less: residuals up to that part of the magnitude.
+
+    An update that leaves the domain of the functions (where the residual is not finite), or the branch of the near
+    root, is halved until it does not.
+    Derivatives follow from the implicit function theorem (`custom_root`): they do not depend on the guess or on the
+    number of iterations, and both `jax.jacfwd` and `jax.grad` work.
     """
 
     max_iterations: int = 25
@@ -147,63 +110,85 @@ class Newton:
         if self.max_iterations < 1:
             raise InputError(f"max_iterations = {self.max_iterations}: Newton needs at least 1 iteration")
         if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
-            raise InputError(f"tolerance = {self.tolerance}: must lie between 0 and 1 (None chooses 0.1 sqrt(eps))")
+            raise InputError(f"tolerance = {self.tolerance}: must lie between 0 and 1 (None asks for round-off)")
 
-    def __call__(
-        self, residual: Callable[..., Any], guess: tuple[Array, ...], resolution: Array | float = 0.0
-    ) -> tuple[tuple[Array, ...], Solved]:
+    def bound(self, dtype: Any) -> float:
+        """Residual over magnitude up to which a row counts as solved."""
+        return max(SOLVED * float(jnp.finfo(dtype).eps), self.tolerance or 0.0)
+
+    def __call__(self, residual: Callable[..., Any], guess: tuple[Array, ...]) -> tuple[tuple[Array, ...], Solved]:
         r"""Solve `residual(*unknowns) = 0`, starting at `guess`.
 
-        `resolution` is a magnitude whose round-off the unknowns inherit: where $g(q + hv)/h = 0$ determines $v$, no
-        update below $\epsilon |q|/h$ means anything, however small $v$ itself is.
+        Unknowns are motions, or motions $V$ and multipliers $\lambda$, with one row of the residual for each unknown:
+        the momenta that belong to the motions, and the constraints that belong to the multipliers.  Of several roots
+        the near one is meant, continuous from a step that does not move.  There the pivots of
+        $g'(q_1) M^{-1} g'(q_0)^T$, which is what elimination of $V$ leaves, have the signs that they have at $V = 0$.
+        If only roots where they do not were met, the status is `OTHER_BRANCH`.
         """
         flat_guess, unravel = ravel_pytree(guess)
 
-        def flat_residual(x: Array) -> Array:
-            return ravel_pytree(residual(*unravel(x)))[0].astype(x.dtype)
+        def parts(x: Array) -> list[Array]:
+            return [jnp.ravel(rows).astype(x.dtype) for rows in jax.tree.leaves(residual(*unravel(x)))]
 
-        def solve(f: Callable[[Array], Array], x: Array) -> tuple[Array, Solved]:
-            equations = jax.make_jaxpr(f)(x)
-            operands = (x, jnp.asarray(resolution, x.dtype), *equations.consts)
-            x, *solved = root_p.bind(*operands, equations=equations.jaxpr, newton=self)
+        def flat_residual(x: Array) -> Array:
+            return jnp.concatenate(parts(x))
+
+        def solve(_: Any, x: Array) -> tuple[Array, Solved]:
+            equations = jax.make_jaxpr(parts)(x)  # in parts, for each is linear or not
+            motions = guess[0].size
+            x, *solved = root_p.bind(x, *equations.consts, equations=equations.jaxpr, newton=self, motions=motions)
             return x, Solved(*solved)
 
         x, solved = lax.custom_root(flat_residual, flat_guess, solve, _tangent_solve, has_aux=True)
         status, iterations = (x.astype(jnp.int32) for x in (solved.status, solved.iterations))
         return unravel(x), Solved(status, solved.residual, iterations)
 
-    def iterate(self, f: Callable[[Array], Array], x0: Array, resolution: Array) -> tuple[Array, Solved]:
-        """The iteration itself, for one path."""
-        eps = jnp.finfo(x0.dtype).eps
-        tolerance = 0.1 * eps**0.5 if self.tolerance is None else self.tolerance
-        floor = 16 * eps * resolution
+    def iterate(self, f: Evaluate, x0: Array, elimination: Elimination) -> tuple[Array, Solved]:
+        """The iteration itself, for one path: `f` gives values and magnitudes.
 
-        def value_and_jacobian(x: Array) -> tuple[Array, Array]:
-            jacobian, value = jax.jacfwd(lambda y: (f(y),) * 2, has_aux=True)(x)
-            return value, jacobian
+        A round evaluates and improves, the last one too: what is solved already becomes a little better.  The first one
+        looks at where nothing moves, for the signs of the pivots there.  Written like that, everything is in the
+        program once.
+        """
+        bound = self.bound(x0.dtype)
 
         def unfinished(it: _Iterate) -> Array:
-            return (it.error > tolerance) & (it.done < self.max_iterations)  # a NaN error ends the loop
+            return ~(it.solved | it.singular | jnp.isnan(it.step[0])) & (it.done < self.max_iterations)
 
         def improve(it: _Iterate) -> _Iterate:
-            value, jacobian = value_and_jacobian(it.x)
-            outside = ~jnp.all(jnp.isfinite(value))
-            solve, singular = factorize(jacobian)
-            step = jnp.where(outside, 0.5 * it.step, -solve(value))
+            value, magnitude = f(it.x)
+            update, singular, signs = elimination.update(it.x, value)
+            first = it.done < 0
+            near = jnp.all(signs == it.signs) | first
+            outside = ~(jnp.all(jnp.isfinite(value)) & near)
+            zero = jnp.all(jnp.abs(value) <= bound * magnitude) & (it.done > 0)
+            step = jnp.where(outside, 0.5 * it.step, update)
+            step = jnp.where(jnp.any(step != 0.0) | ~outside, step, jnp.nan)  # no way back
             x = it.x + jnp.where(outside, -step, step)
-            size = _norm(step)
-            error = jnp.where(size <= floor, 0.0, size / _norm(x))
-            retreat = jnp.where(size > 0.0, jnp.inf, jnp.nan)  # the guess itself may lie outside
-            return _Iterate(x, step, jnp.where(outside, retreat, error), singular & ~outside, it.done + 1)
+            return _Iterate(
+                jnp.where(first, x0, x),
+                jnp.where(first, x0 - it.x, step),
+                value,
+                magnitude,
+                singular & ~outside & ~first & ~zero,
+                jnp.where(first, signs, it.signs),
+                it.other | (zero & ~near),
+                zero & near,
+                it.done + jnp.where(zero & near, 0, 1),
+            )
 
-        no = jnp.zeros((), bool)
-        begin = _Iterate(x0, jnp.zeros_like(x0), jnp.full((), jnp.inf, x0.dtype), no, jnp.zeros((), jnp.int32))
+        no, zeros = jnp.zeros((), bool), jnp.zeros_like(x0)
+        begin = _Iterate(
+            elimination.without_motion(x0), zeros, zeros, zeros, no, zeros[elimination.motions :], no, no,
+            jnp.full((), -1, jnp.int32),
+        )  # fmt: skip
         end = lax.while_loop(unfinished, improve, begin)
-        residual = _norm(f(end.x))
+        residual = _norm(end.value)
+        rough = jnp.all(jnp.abs(end.value) <= ROUGHLY * end.magnitude)
         status = jnp.select(
-            [end.singular, ~jnp.isfinite(residual + _norm(end.x)), ~(end.error <= tolerance)],
-            [Status.SINGULAR, Status.NON_FINITE, Status.NOT_CONVERGED],
-            Status.CONVERGED,
+            [end.singular, ~jnp.isfinite(residual + _norm(end.x)), end.solved, end.other, rough],
+            [Status.SINGULAR, Status.NON_FINITE, Status.CONVERGED, Status.OTHER_BRANCH, Status.ROUND_OFF],
+            Status.NOT_CONVERGED,
         )
         # floats, because custom_root wants tangents of what is returned here
         return end.x, Solved(status.astype(x0.dtype), residual, end.done.astype(x0.dtype))
@@ -211,27 +196,32 @@ class Newton:
 
 root_p = Primitive("root")
 """Newton's problem as one equation of a traced program, so that the lane compiler can see it as a whole: operands are
-the guess, the resolution and what the equations close over; results the root and the fields of `Solved`."""
+the guess and what the equations close over; results the root and the fields of `Solved`."""
 root_p.multiple_results = True
 
 
-def _root(x: Array, resolution: Array, *constants: Array, equations: Jaxpr, newton: Newton) -> list:
-    def residual(x: Array) -> Array:
-        return jax.core.eval_jaxpr(equations, constants, x)[0]
+def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions: int) -> list:
+    def evaluate(x: Array) -> tuple[Array, Array]:
+        values, magnitudes = with_magnitudes(equations, constants, x)
+        return jnp.concatenate(values), jnp.concatenate(magnitudes)
 
-    x, solved = newton.iterate(residual, x, resolution)
+    def residual(x: Array) -> list[Array]:
+        return jax.core.eval_jaxpr(equations, constants, x)
+
+    x, solved = newton.iterate(evaluate, x, Elimination(residual, x, motions))
     return [x, *solved]
 
 
-def _root_types(x: Any, resolution: Any, *_: Any, **__: Any) -> list:
-    return [x, resolution, resolution, resolution]
+def _root_types(x: Any, *_: Any, **__: Any) -> list:
+    one = x.update(shape=())
+    return [x, one, one, one]
 
 
 def _root_batch(operands: tuple, axes: tuple, **parameters: Any) -> tuple[list, list[int]]:
     return jax.vmap(partial(_root, **parameters), in_axes=tuple(axes))(*operands), [0, 0, 0, 0]
 
 
-root_p.def_impl(jax.jit(_root, static_argnames=("equations", "newton")))
+root_p.def_impl(jax.jit(_root, static_argnames=("equations", "newton", "motions")))
 root_p.def_abstract_eval(_root_types)
 mlir.register_lowering(root_p, mlir.lower_fun(_root, multiple_results=True))
 batching.primitive_batchers[root_p] = _root_batch

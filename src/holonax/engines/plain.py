@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array, lax
 
 from holonax.engines.base import ROWS, Runner, cores
-from holonax.lapack import over_paths
+from holonax.lapack import batch_size, over_paths
 from holonax.methods.base import Method
 from holonax.noise import words
 from holonax.path import Fate, Track, advance, begin
@@ -45,15 +45,27 @@ class PlainRunner(Runner):
     """Chunks are padded to one size, so that the program, and with it every bit of a path, is always the same.
 
     On a CPU 32 paths reach most of the throughput and cost a single path little (docs/decisions.md has the
-    measurement); an accelerator wants to be filled.
+    measurement), unless their matrices are so large that they are factorised one after another: then a chunk is as many
+    as are factorised at a time.  An accelerator wants to be filled.
     """
 
-    def __init__(self, system: System, method: Method, dtype: str) -> None:
+    def __init__(self, system: System, method: Method, n: int, dtype: str) -> None:
         self.system, self.method, self.dtype = system, method, dtype
         self.outcomes = len(method.outcomes)
         on_cpu = jax.default_backend() == "cpu"
-        self.chunk = self.grain = 32 if on_cpu else 2**14
+        self.chunk = self.grain = min(32, self._together(n)) if on_cpu else 2**14
         self.workers = cores() if on_cpu else 1
+
+    def _together(self, n: int) -> int:
+        """Paths that take a step at a time."""
+        state = State(*(np.zeros((1, n), self.dtype) for _ in range(3)))
+        one = jax.tree.map(lambda x: x[0], begin(state, self.outcomes))
+        h, word = jnp.zeros((), self.dtype), jnp.zeros(2, jnp.uint32)
+
+        def step(track: Track) -> Track:
+            return advance(self.system, self.method, track, word, word, jnp.int32(0), h)
+
+        return batch_size(step, one)
 
     def begin(self, states: State) -> Track:
         """Paths at their start."""
@@ -74,4 +86,4 @@ class PlainRunner(Runner):
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> PlainRunner:
     """Nothing to do until the first call."""
-    return PlainRunner(system, method, dtype)
+    return PlainRunner(system, method, n, dtype)

@@ -36,32 +36,42 @@ class Pivot(NamedTuple):
     right: Node
 
 
+Order = list[tuple[int, int, int, Node]]
+"""Row, column, sign and value of every pivot; the sign is 0 where it differs from state to state."""
+
+
 class Eliminated(NamedTuple):
-    """Pivots in the order of elimination, and whether one of them was round-off."""
+    """Pivots in the order of elimination, whether one of them was round-off, and how they were chosen."""
 
     pivots: list[Pivot]
     singular: Node
+    order: Order
 
 
-def eliminate(build: Build, rows: list[Row], right: list[Node], unknowns: int, home: list[int]) -> Eliminated:
+def eliminate(
+    build: Build, rows: list[Row], right: list[Node], unknowns: int, home: list[int], order: Order | None = None
+) -> Eliminated:
     r"""Gaussian elimination of all `rows` of $A x = b$, of which there may be fewer than unknowns.
 
-    `home` is the unknown that belongs to each row: a velocity to its momentum, a multiplier to its constraint.
+    `home` is the unknown that belongs to each row: a velocity to its momentum, a multiplier to its constraint.  An
+    `order` that was found for the same equations elsewhere is taken as it is.
 
     Singular is judged as in `holonax.solve.factorize`: a pivot below $n\epsilon$ times what it is the difference of is
     round-off.  The size of what is subtracted, over that of the pivot, is added up for all pivots and compared once;
     what only adds to a number that is not negative cancels nothing.
     """
     rows, right = [dict(row) for row in rows], list(right)
-    sizes = _Sizes(rows)
+    sizes = _Sizes(rows) if order is None else None
+    taken: Order = []
     grows = {(r, c): entry.nonnegative for r, row in enumerate(rows) for c, entry in row.items()}
     parts: dict[tuple[int, int], list[Node]] = {}
     pivots, left = [], set(range(len(rows)))
     singular, cancelled = build.number(False, "bool"), []
     while left:
-        i, j = sizes.choose(rows, left, home)
+        i, j, sign = sizes.choose(rows, left, home) if sizes else order[len(taken)][:3]  # type: ignore[index]
         left.discard(i)
         pivot = rows[i].pop(j)
+        taken.append((i, j, sign, pivot))
         scale = 1.0 / pivot
         row, solved = {c: entry * scale for c, entry in rows[i].items()}, right[i] * scale
         if (i, j) in parts:
@@ -77,12 +87,13 @@ def eliminate(build: Build, rows: list[Row], right: list[Node], unknowns: int, h
                     if not (grows.get((r, c), True) and (-part).nonnegative):
                         parts.setdefault((r, c), []).append(part)
                 right[r] = right[r] - factor * solved
-        sizes.eliminate(i, j, left)
+        if sizes:
+            sizes.eliminate(i, j, left)
         pivots.append(Pivot(j, row, solved))
     if cancelled:
         bound = build.number(1 / (unknowns * float(np.finfo(cancelled[0].dtype).eps)), cancelled[0].dtype)
         singular = singular | ~build("less_equal", build.total([abs(x) for x in cancelled]), bound)
-    return Eliminated(pivots, singular)
+    return Eliminated(pivots, singular, taken)
 
 
 def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]:
@@ -112,8 +123,8 @@ class _Sizes:
         for (r, c), value in zip(places, try_out([rows[r][c] for r, c in places]), strict=True):
             self.values[:, r, c] = value
 
-    def choose(self, rows: list[Row], left: set[int], home: list[int]) -> tuple[int, int]:
-        """The pivot that causes the least work: in its row's own column, unless those are often small."""
+    def choose(self, rows: list[Row], left: set[int], home: list[int]) -> tuple[int, int, int]:
+        """The pivot that causes the least work, in its row's own column, unless those are often small; its sign."""
         present = sorted(left)
         sizes = np.abs(self.values[:, present])
         small = (sizes <= SMALL * sizes.max(axis=1, keepdims=True)).sum(axis=0)
@@ -129,7 +140,7 @@ class _Sizes:
         if not candidates:
             raise Untranslatable("equations that do not determine the unknowns, whatever the state")
         *_, c, r = min(candidates)
-        return r, c
+        return r, c, _common_sign(self.values[:, r, c])
 
     def eliminate(self, i: int, j: int, left: set[int]) -> None:
         """The same step in numbers; states at which the pivot is too small have nothing more to say."""
@@ -141,6 +152,19 @@ class _Sizes:
         factor = self.values[:, touched, j] / self.values[:, i, None, j]
         change = factor[:, :, None] * self.values[:, i][:, None, columns]
         self.values[:, np.array(touched, int)[:, None], columns] -= change
+
+
+def _common_sign(values: np.ndarray) -> int:
+    """1 or -1 if all values have that sign, otherwise 0."""
+    signs = set(np.sign(values[values != 0.0]).tolist())
+    return int(signs.pop()) if len(signs) == 1 else 0
+
+
+def positive_at_random(node: Node) -> Node:
+    """Whether a node is positive: known now if it is the same at all random states."""
+    sign = _common_sign(try_out([node])[0])
+    build = node.build
+    return build.number(sign > 0, "bool") if sign else build("greater", node, build.number(0, node.dtype))
 
 
 def try_out(nodes: list[Node]) -> list[np.ndarray]:

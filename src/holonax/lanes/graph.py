@@ -20,6 +20,10 @@ from holonax.lanes.folding import FOLDS, is_nonnegative
 from holonax.lanes.operations import COMMUTATIVE, TRUTH_VALUED, evaluate
 
 
+class Untranslatable(Exception):  # noqa: N818 - an answer, not an accident
+    """Says in plain words what cannot be turned into lanes."""
+
+
 @final
 class Node:
     """A number per lane: an operation on other nodes, a constant, an input, or the value of a loop."""
@@ -161,14 +165,16 @@ UNKNOWNS: Any = "the loop that will find the unknowns"
 class Build:
     """Makes nodes, folding and sharing them: `build(name, *arguments)`."""
 
-    def __init__(self, rolling: Rolling | None = None) -> None:
-        self.rolling = rolling
+    def __init__(self, rolling: Rolling | None = None, most: int | None = None) -> None:
+        self.rolling, self.most = rolling, most
         self.known: dict[tuple, Node] = {}
         self.count = 0
         self.alive = self.number(True, "bool")
 
     def _new(self, name: str, dtype: str, args: tuple[Node, ...] = (), value: Any = None) -> Node:
         self.count += 1
+        if self.most is not None and self.count > self.most:
+            raise Untranslatable(f"a program of more than {self.most} operations")
         return Node(self, name, dtype, args, value, self.count)
 
     def number(self, value: Any, dtype: str) -> Node:

@@ -50,6 +50,7 @@ class Layout:
         self.parts: dict[Node, list[list[Node] | Rolled]] = {}
         self.places = Places(program)
         self._loops: list[tuple[int, int]] = []
+        self._last = next((item for item in reversed(program.schedule.body) if isinstance(item, Block)), None)
         self._items(program.schedule.body, roll=True)
         self.places.time += 1
         for i in program.changing:
@@ -81,7 +82,7 @@ class Layout:
     def _loop(self, block: Block, roll: bool) -> None:
         loop, places = block.loop, self.places
         begin = places.time
-        if loop.rare:
+        if block is self._last:  # the branch for failures, where the new states are there
             places.complete_twins()
         for i in block.carried:
             value, parameter = self.final(loop.begin[i]), loop.parameters[i]

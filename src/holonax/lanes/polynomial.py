@@ -1,4 +1,4 @@
-"""Equations that are polynomials in one unknown: their coefficients, computed once, and the root of a quadratic."""
+"""Equations that are polynomials in one unknown: their coefficients, and the root of a quadratic."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from holonax.lanes.elimination import positive_at_random
 from holonax.lanes.graph import Build, Node
 
 HIGHEST_POWER = 4
@@ -29,47 +30,38 @@ def coefficients_of(node: Node, x: Node) -> list[Node] | None:
     return powers(node)
 
 
-def horner(build: Build, coefficients: list[Node], x: Node) -> Node:
-    """A polynomial, highest power first."""
-    value = coefficients[-1]
-    for coefficient in coefficients[-2::-1]:
-        value = value * x + coefficient
-    return value
-
-
-def derivative_of(coefficients: list[Node]) -> list[Node]:
-    """Coefficients of the derivative."""
-    return [i * c for i, c in enumerate(coefficients)][1:]
-
-
 class Quadratic(NamedTuple):
-    """A root of a quadratic, unless there is `none`, or the slope where Newton would begin is `singular`."""
+    """A root of a quadratic, unless there is `none`, or two that coincide, where the slope is `singular`."""
 
     root: Node
     none: Node
     singular: Node
 
 
-def quadratic(build: Build, coefficients: list[Node], guess: Node) -> Quadratic:
-    r"""The root that Newton's method goes to from a `guess`, in closed form.
+def quadratic(build: Build, coefficients: list[Node], rising: Node) -> Quadratic:
+    r"""The root of $c + 2 b x + a x^2$ at which the slope is positive (if `rising`; otherwise negative).
 
-    With $f(\mathrm{guess} + y) = c + 2 b y + a y^2$ the iteration ends at the root on the guess's side of the vertex
-    $-b/a$, which is $y = -c/(b \pm \sqrt{b^2 - a c})$ with the sign of $b$: nothing cancels, and $a = 0$ is no
-    exception.  Where $b = 0$ the first step is not defined.
+    That is the near one: a slope keeps the sign that it has where nothing moves.  With $d = \sqrt{b^2 - a c}$ it is
+    $-c/(b + d)$ for positive $b$ and $(d - b)/a$ for negative $b$, so that nothing cancels.
     """
-    value, slope = (horner(build, powers, guess) for powers in (coefficients, derivative_of(coefficients)))
-    c, b, a = _without_common_factor([value, 0.5 * slope, coefficients[2]])
-    zero = build.number(0, guess.dtype)
+    dtype = coefficients[0].dtype
+    zero = build.number(0, dtype)
+    factor, (c, b, a) = _common_factor([coefficients[0], 0.5 * coefficients[1], coefficients[2]])
+    rising = build("equal", rising, positive_at_random(factor))
+    c, b, a = (build("select", rising, x, -x) for x in (c, b, a))
     below = b * b - a * c
     distance = build("sqrt", build.larger(below, zero))
-    signed = build("select", build("less", b, zero), -distance, distance)
-    return Quadratic(guess - c / (b + signed), build("less", below, zero), build("equal", b, zero))
+    up = build("greater_equal", b, zero)
+    root = build("select", up, -c, distance - b) / build("select", up, b + distance, a)
+    return Quadratic(root, build("less", below, zero), build("equal", below, zero))
 
 
-def _without_common_factor(numbers: list[Node]) -> list[Node]:
+def _common_factor(numbers: list[Node]) -> tuple[Node, list[Node]]:
+    """A factor of all numbers, and what is left of them."""
     factors = [set(x.args) if x.name == "multiply" else set() for x in numbers]
-    common = set.intersection(*factors)
-    return [x.args[x.args[0] in common] for x in numbers] if common else numbers
+    for common in sorted(set.intersection(*factors), key=lambda x: x.index):
+        return common, [x.args[x.args[0] is common] for x in numbers]
+    return numbers[0].build.number(1, numbers[0].dtype), numbers
 
 
 def _sum(build: Build, a: list[Node], b: list[Node]) -> list[Node]:

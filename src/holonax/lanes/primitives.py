@@ -38,7 +38,7 @@ _NAMES = {
     "and": "and", "or": "or", "xor": "xor", "not": "not", "shift_left": "shift_left",
     "shift_right_logical": "shift_right_logical", "shift_right_arithmetic": "shift_right_arithmetic",
     "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-    "is_finite": "isfinite",
+    "lt_to": "less", "le_to": "less_equal", "is_finite": "isfinite",
 }  # fmt: skip
 for _primitive, _operation in _NAMES.items():
     primitive(_primitive)(_each(_same(_operation)))
@@ -54,13 +54,23 @@ def _quotient(build: Build, x: Node, y: Node) -> Node:
         return x / y
     if x.is_constant and y.is_constant:
         return build.number(int(x.value) // int(y.value) if x.value * y.value >= 0 else -(-x.value // y.value), x.dtype)
-    raise Untranslatable("a division of whole numbers that depends on the state")
+    return build("convert", _whole_ratio(build, x, y), dtype=x.dtype)
 
 
 def _remainder(build: Build, x: Node, y: Node) -> Node:
     if x.is_constant and y.is_constant:
         return build.number(np.fmod(x.value, y.value), x.dtype)
-    raise Untranslatable("a remainder that depends on the state")
+    if x.dtype in ("float64", "float32"):
+        raise Untranslatable("a remainder of numbers that are not whole and depend on the state")
+    a, b = (build("convert", z, dtype="float64") for z in (x, y))
+    return build("convert", a - b * _whole_ratio(build, x, y), dtype=x.dtype)
+
+
+def _whole_ratio(build: Build, x: Node, y: Node) -> Node:
+    """X / y without its fraction, as a floating-point number: exact for whole numbers below 2^53."""
+    ratio = build("convert", x, dtype="float64") / build("convert", y, dtype="float64")
+    negative = build("less", ratio, build.number(0, "float64"))
+    return build("select", negative, build("ceil", ratio), build("floor", ratio))
 
 
 def _power(build: Build, x: Node, y: Node) -> Node:

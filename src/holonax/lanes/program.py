@@ -10,11 +10,13 @@ import numpy as np
 
 from holonax.lanes import factors, indexing, newton, primitives, tables  # noqa: F401 - they register translations
 from holonax.lanes.carry import Carried, carry_over
+from holonax.lanes.estimate import HOPELESS, MOST_UNKNOWNS, SECONDS, most_unknowns, operations
 from holonax.lanes.graph import Build, Loop, Node, Rolling
 from holonax.lanes.schedule import Block, Expansions, Items, Schedule
 from holonax.lanes.translate import Untranslatable, array_of, look, run_closed
 from holonax.methods.base import Method
 from holonax.path import Fate, Track, advance
+from holonax.progress import note
 from holonax.solve import Status
 from holonax.system import State, System
 
@@ -103,8 +105,12 @@ def program(system: System, method: Method, n: int, dtype: str, target: Target) 
         return advance(system, method, track, key, path, number, h)
 
     traced = jax.make_jaxpr(step)(track, whole, one, word, word)
-
-    build = Build(target.rolling)
+    if (unknowns := most_unknowns(traced.jaxpr)) > MOST_UNKNOWNS:
+        raise Untranslatable(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
+    if (expected := operations(traced.jaxpr)) > HOPELESS * target.most:
+        raise Untranslatable(f"a program of about {expected} operations (its limit is {target.most})")
+    note(f"compiling about {expected} operations, about {expected * SECONDS:.0f} s", seconds=expected * SECONDS)
+    build = Build(target.rolling, target.most)
     fixed = [build.fresh("input", x, value=name) for x, name in _FIXED(dtype)]
     h, *words = fixed
     leaves = jax.tree.leaves(track)
@@ -119,15 +125,28 @@ def program(system: System, method: Method, n: int, dtype: str, target: Target) 
     pairs = [array_of(words[i : i + 2], (2,)) for i in (0, 2)]
     ends = look(run_closed(build, traced, [*places, array_of([number], ()), array_of([h], ()), *pairs]))
     results = [x for array in ends for x in array.flat]
-    if build.count > target.most:
-        raise Untranslatable(f"a program of {build.count} operations (its limit is {target.most})")
     wanted = [*range(n, 2 * n), *range(n), *range(3 * n, len(begin))]  # positions as momenta need them
     carried = carry_over(build, loop, results, n)
     loop.close(build, build.number(True, "bool"), results)
-    schedule = Schedule(build, loop, wanted, target.expansions, dict(carried))
+    schedule = Schedule(build, loop, wanted, target.expansions, dict(carried) | _velocities(loop, results, n))
     return Program(
         n, len(method.outcomes), dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h, carried
     )
+
+
+def _velocities(loop: Loop, results: list[Node], n: int) -> dict[Node, Node]:
+    """Velocities that every step leaves equal to momenta, as with unit masses: these stand for them in the next one."""
+
+    def unless_it_fails(result: Node) -> Node:
+        end, i = result.value if result.name == "result" else (None, 0)
+        return end.begin[i] if end is not None else result
+
+    pairs = ((2 * n + i, n + i) for i in range(n))
+    return {
+        loop.parameters[v]: loop.parameters[p]
+        for v, p in pairs
+        if unless_it_fails(results[v]) is unless_it_fails(results[p])
+    }
 
 
 def _FIXED(dtype: str) -> list[tuple[str, str]]:

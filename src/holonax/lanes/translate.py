@@ -13,13 +13,9 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from holonax.lanes.graph import Build, Loop, Node
+from holonax.lanes.graph import Build, Loop, Node, Untranslatable
 
 MOST_ITERATIONS = 4096  # of a loop that is written out
-
-
-class Untranslatable(Exception):  # noqa: N818 - an answer, not an accident
-    """Says in plain words what cannot be turned into lanes."""
 
 
 @final
@@ -137,7 +133,8 @@ def _called(equation: Any) -> Any:
     jaxpr = programs[0].jaxpr if isinstance(programs[0], ClosedJaxpr) else programs[0]
     types = [[x.aval.strip_weak_type() for x in side] for side in (equation.invars, equation.outvars)]
     own = [[x.aval.strip_weak_type() for x in side] for side in (jaxpr.invars, jaxpr.outvars)]
-    return programs[0] if types == own and not jaxpr.constvars else None
+    complete = isinstance(programs[0], ClosedJaxpr) or not jaxpr.constvars
+    return programs[0] if types == own and complete else None
 
 
 def _evaluate(build: Build, inner: Any, inputs: list) -> list:

@@ -44,7 +44,7 @@ class _Euler(Method):
         q, h = state.q, increment.h
         residual, p_hat = self.equations(system, state, increment)
         guess = (state.guess, 0 * system.g(q))
-        (v, lam), solved = self.newton(residual, guess, resolution=jnp.max(jnp.abs(q)) / jnp.abs(h))
+        (v, lam), solved = self.newton(residual, guess)
         q1 = q + h * v
         end = project_momentum(system, q1, p_hat(v, lam), v, self.newton)
         report = Report.of(solved.then(end.solved), V=v[None], lam=jnp.stack([lam, end.mu]))

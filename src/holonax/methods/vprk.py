@@ -47,26 +47,43 @@ def solve_stages(
 
     Since $a_{sj} = b_j$, the last impulse reaches no stage: $\lambda^s$ is left to the projection, where the hidden
     constraint fixes it.  Unknowns: $V^1..V^s$ and $\lambda^1..\lambda^{s-1}$.  `weights` is $w$; None for no noise.
+    The first stage is at $q_k$ itself, whatever the unknowns are: for RATTLE with a constant mass the momenta are then
+    linear in them, which Newton can see.
     """
     q, p = state.q, state.p
     dtype, s = q.dtype, tableau.stages
     a, b, transfer = (jnp.asarray(x, dtype) for x in (tableau.a, tableau.b, tableau.transfer))
-    g = jax.vmap(system.g)
+    w = jnp.zeros((s, 0), dtype) if weights is None else weights
+
+    def push(b: Array, w: Array, Q: Array, V: Array) -> Array:
+        """Impulse of force and noise."""
+        force = h * b * system.force(Q, V)
+        return force if weights is None else force + system.kick(Q, w)
 
     def impulses(V: Array, lam: Array) -> tuple[Array, Array]:
-        Q = q + h * a @ V
-        impulse = h * b[:, None] * jax.vmap(system.force)(Q, V)
-        impulse = impulse.at[:-1].add(jax.vmap(system.reaction)(Q[:-1], lam))
-        return Q, impulse if weights is None else impulse + jax.vmap(system.kick)(Q, weights)
+        """Of all stages but the last, and where those after the first are."""
+        Q = q + h * a[1:] @ V
+        first = (push(b[0], w[0], q, V[0]) + system.reaction(q, lam[0]))[None]
+        if s == 2:
+            return Q, first
+        between = jax.vmap(push)(b[1:-1], w[1:-1], Q[:-1], V[1:-1]) + jax.vmap(system.reaction)(Q[:-1], lam[1:])
+        return Q, jnp.concatenate([first, between])
 
     def residual(V: Array, lam: Array) -> tuple[Array, Array]:
         Q, impulse = impulses(V, lam)
-        return jax.vmap(system.momentum)(Q, V) - p - transfer @ impulse, g(Q[1:]) / h
+        momenta = jnp.concatenate([system.momentum(q, V[0])[None], jax.vmap(system.momentum)(Q, V[1:])])
+        return momenta - p - transfer[:, :-1] @ impulse, jax.vmap(system.g)(Q) / h
 
-    guess = (jnp.tile(state.guess, (s, 1)), jnp.tile(0 * system.g(q), (s - 1, 1)))
-    (V, lam), solved = newton(residual, guess, resolution=jnp.max(jnp.abs(q)) / jnp.abs(h))
+    def balancing(j: int) -> Array:
+        """The multiplier that takes the normal part out of what stage j exerts, were it at the beginning."""
+        exerted = p + push(b[j], w[j], q, state.guess)
+        return project_momentum(system, q, exerted, state.guess, newton).mu
+
+    # Where forces at stages that move enter, a strong one along the normal must be balanced from the start.
+    multipliers = [balancing(j) for j in range(s - 1)] if s > 2 else [0 * system.g(q)]
+    (V, lam), solved = newton(residual, (jnp.tile(state.guess, (s, 1)), jnp.stack(multipliers)))
     Q, impulse = impulses(V, lam)
-    return Stages(Q[-1], p + impulse.sum(axis=0), V, lam, solved)
+    return Stages(Q[-1], p + impulse.sum(axis=0) + push(b[-1], w[-1], Q[-1], V[-1]), V, lam, solved)
 
 
 class _PartitionedRungeKutta(Method):

@@ -1,0 +1,133 @@
+"""Systems that nobody here wrote: no false failure, no wrong root, constraints at round-off, engines that agree.
+
+`make test` runs a sample; `make corpus` runs all of it.
+"""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import corpus
+import corpus_oracle
+import holonax as hx
+from holonax.roundoff import magnitude
+
+METHODS = {
+    "EulerA": hx.EulerA(),
+    "EulerB": hx.EulerB(),
+    "Rattle": hx.Rattle(),
+    "Kicked": hx.Kicked(),
+    "Lobatto3": hx.Lobatto(3),
+    "Lobatto32": hx.Lobatto32(),
+}
+STEPS = 4
+EPS = np.finfo(float).eps
+
+SAMPLE = {
+    ("water in SI", "Rattle"), ("four-bar linkage", "EulerA"), ("hyperboloid of two sheets", "Rattle"),
+    ("normal force 1e6", "Kicked"), ("normal noise 1e6", "EulerA"), ("g times 1e8", "Lobatto3"),
+    ("nearly parallel, 1e-4", "EulerA"), ("exponentials", "Rattle"), ("torus", "EulerB"), ("relativistic", "EulerA"),
+}  # fmt: skip
+
+
+def cases():
+    for name in corpus.CORPUS:
+        for method in METHODS:
+            marks = [] if (name, method) in SAMPLE else [pytest.mark.corpus]
+            yield pytest.param(name, method, marks=marks, id=f"{name}-{method}")
+
+
+@functools.cache
+def foreign(name):
+    return corpus.CORPUS[name]()
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def plain_path(system, method, start, noise):
+    return hx.integrate(system, method, start, noise)
+
+
+def paths(name, method, h):
+    """The same path by every engine: (q, p, status of each step)."""
+    case = foreign(name)
+    n = len(case.start.q)
+    noise = hx.increments(case.system, h=h, steps=STEPS, seed=3, path=0, method=method)
+    plain = plain_path(case.system, method, case.start, noise)
+    yield "plain", np.asarray(plain.q), np.asarray(plain.p), int(plain.report.status[-1]), noise
+    for engine in ("llvm", "xla") if n <= 24 else ("llvm",):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is too large for lanes runs on the plain engine, and says so
+            run = hx.simulate(
+                case.system, method, case.start, t1=STEPS * h, h=h, paths=1, seed=3, engine=engine, on_failure="mark"
+            )
+        yield engine, run.q[0], run.p[0], int(run.status[0]), noise
+
+
+@functools.lru_cache(maxsize=64)
+def measures(system):
+    """Compiled: g and the hidden constraint over what round-off allows, the velocity, and the matrix G M^-1 G^T."""
+
+    def at(q, p):
+        v = system.velocity(q, p)
+        g, sizes = system.g(q), magnitude(system.g, q)
+        G = jax.jacfwd(system.g)(q)
+        allowed = jnp.abs(G) @ jnp.abs(v)
+        M = system.mass(q, v)
+        return jnp.abs(g) / sizes, jnp.abs(G @ v), allowed, v, G @ jnp.linalg.solve(M, G.T), M
+
+    return jax.jit(at)
+
+
+@pytest.mark.parametrize(("name", "method"), list(cases()))
+def test_one_step_after_another(name, method):
+    case = foreign(name)
+    for h in case.h:
+        last = None
+        for engine, q, p, status, noise in paths(name, METHODS[method], h):
+            check(case, method, h, engine, q, p, status, noise)
+            if last is not None and status == 0 == last[2]:
+                np.testing.assert_allclose(q[-1], last[0][-1], rtol=0, atol=tolerance(case, h) * np.abs(q).max())
+            last = (q, p, status)
+
+
+def tolerance(case, h):
+    """Relative accuracy that the condition of the constraints leaves, and at least 1e-9."""
+    *_, P, _ = measures(case.system)(case.start.q, case.start.p)
+    scale = np.sqrt(np.diag(P))
+    condition = np.linalg.cond(P / np.outer(scale, scale))
+    return max(1e-9, 1e3 * EPS * np.sqrt(condition) / min(1.0, h))
+
+
+def check(case, method, h, engine, q, p, status, noise):
+    here = f"{method}, {engine}, h = {h:g}"
+    limit = tolerance(case, h)
+    for i in range(STEPS):
+        *_, v, _, M = measures(case.system)(q[i], p[i])
+        dW, H = np.asarray(noise.dW[i]), np.asarray(noise.H[i])
+        try:
+            q1, p1 = corpus_oracle.step(case.system, method, q[i], p[i], np.asarray(v), h, dW, H)
+        except corpus_oracle.NoRootError:
+            assert status != 0, f"{here}: there is no near root at step {i}, and status 0"
+            return
+        if np.array_equal(q[i + 1], q[i]) and status != 0:
+            pytest.fail(f"{here}: {hx.Status(status).name} at step {i}, where there is a root")
+        impulse = np.abs(np.asarray(M)).max() * np.abs(v).max() + np.abs(dW).max(initial=0.0)
+        assert np.abs(q[i + 1] - q1).max() <= limit * max(np.abs(q1).max(), h * np.abs(v).max()), (
+            f"{here}: q at step {i}"
+        )
+        assert np.abs(p[i + 1] - p1).max() <= max(limit, 1e-8) * impulse / min(1.0, h), f"{here}: p at step {i}"
+        g, hidden, allowed, *_ = measures(case.system)(q[i + 1], p[i + 1])
+        assert np.max(g) <= 64 * EPS, f"{here}: g is {np.max(g) / EPS:.0f} eps at step {i}"
+        normal = 1.0 + normal_impulse(case, q[i], h, dW)
+        assert np.all(hidden <= 1e3 * EPS * allowed * normal), f"{here}: g'v is {np.max(hidden):.1e} at step {i}"
+
+
+def normal_impulse(case, q, h, dW):
+    """Size of force and noise in units of the velocity's: what cancels along the normal leaves its round-off."""
+    force = h * np.abs(jax.grad(case.system.lagrangian)(jnp.asarray(q), jnp.zeros_like(q))).max()
+    kick = np.abs(case.system.kick(jnp.asarray(q), jnp.asarray(dW))).max() if dW.size else 0.0
+    return (force + kick) / max(np.abs(np.asarray(case.start.p)).max(), 1e-300)

@@ -1,0 +1,152 @@
+"""Right answers, or a true status: invariance, the right root, words that are true, fallbacks that work."""
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg
+import numpy as np
+import pytest
+
+import holonax as hx
+from holonax.engines import plain
+from holonax.lapack import over_paths
+from holonax.roundoff import magnitude
+
+
+def circle(strength=0.0, scale=1.0, noise=None):
+    system = hx.System(lambda q, v: 0.5 * v @ v - 0.5 * strength * q @ q, lambda q: scale * (q @ q - 1.0), noise, n=2)
+    return system, hx.start(system, [1.0, 0.0], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("method", [hx.EulerA(), hx.Rattle(), hx.Kicked(), hx.Lobatto(3)], ids=str)
+def test_a_force_along_the_normal_changes_nothing(method):
+    ends = []
+    for strength in (0.0, 300.0, 1e6):
+        system, start = circle(strength)
+        ends.append(hx.simulate(system, method, start, t1=1.6, h=0.1).q)
+        inside = hx.integrate(system, method, start, hx.increments(system, h=0.1, steps=16, seed=0))
+        np.testing.assert_allclose(inside.q, ends[-1][0], atol=1e-9)
+    np.testing.assert_allclose(ends[1], ends[0], atol=1e-12)
+    np.testing.assert_allclose(ends[2], ends[0], atol=1e-9)
+    assert np.abs(np.sum(ends[2] ** 2, axis=-1) - 1.0).max() < 1e-14
+
+
+def test_noise_along_the_normal_changes_nothing():
+    system, start = circle(noise=lambda q: 1e3 * q @ q)
+    free, _ = circle()
+    runs = [hx.simulate(s, hx.EulerA(), start, t1=2.0, h=0.0625, paths=200) for s in (system, free)]
+    np.testing.assert_allclose(runs[0].q, runs[1].q, atol=1e-9)
+
+
+def test_only_a_root_on_another_sheet_is_a_status_of_its_own():
+    system = hx.System(lambda q, v: 0.5 * v @ v, lambda q: q[0] ** 2 - q[1] ** 2 - 1.0, n=2)
+    start = hx.start(system, [5**0.5, 2.0], [-6 / 5**0.5, -3.0])
+    for engine in ("llvm", "xla"):
+        run = hx.simulate(system, hx.Rattle(), start, t1=4.0, h=0.5, engine=engine, on_failure="mark")
+        assert (run.q[..., 0] > 0).all()
+    assert "another part" in hx.Status.OTHER_BRANCH.advice
+    assert "smaller h does not help" in hx.Status.ROUND_OFF.advice
+
+
+@pytest.mark.parametrize("factor", [1e-8, 1e8])
+@pytest.mark.parametrize("method", [hx.Rattle(), hx.Lobatto(3)], ids=str)
+def test_the_scale_of_a_constraint_does_not_matter(method, factor):
+    ends = []
+    for scale in (1.0, factor):
+        system, start = circle(scale=scale, noise=lambda q: 0.3 * q)
+        ends.append(hx.simulate(system, method, start, t1=0.5, h=0.01, paths=4).q)
+    np.testing.assert_allclose(*ends, atol=1e-12)
+
+
+@pytest.mark.parametrize(("length", "time", "mass"), [(1e-12, 1e12, 1.0), (1e12, 1e-12, 1e-12), (1.0, 1.0, 1e12)])
+def test_units_do_not_matter(length, time, mass):
+    def pendulum(length, time, mass):
+        system = hx.System(
+            lambda q, v: 0.5 * mass * v @ v - mass * length / time**2 * q[2], lambda q: q @ q - length**2, n=3
+        )
+        start = hx.start(system, [length, 0.0, 0.0], [0.0, length / time, 0.5 * length / time])
+        return hx.simulate(system, hx.Rattle(), start, t1=time, h=time / 64).q / length
+
+    np.testing.assert_allclose(pendulum(length, time, mass), pendulum(1.0, 1.0, 1.0), atol=1e-12)
+
+
+@pytest.mark.parametrize("h", [1e-1, 1e-3, 1e-6])
+def test_small_steps_of_a_rigid_water_are_solved(h):
+    bonds = [(0, 1), (0, 2), (1, 2)]
+    masses = np.repeat([15.9994, 1.008, 1.008], 3)
+    q = 0.1 * np.array([0.0, 0.0, 0.0, 0.8, 0.6, 0.0, -0.8, 0.6, 0.0])
+
+    def squares(q):
+        r = q.reshape(3, 3)
+        return jnp.array([(r[i] - r[j]) @ (r[i] - r[j]) for i, j in bonds])
+
+    lengths = squares(q)
+    system = hx.System(lambda q, v: 0.5 * jnp.sum(masses * v**2), lambda q: squares(q) - lengths, n=9)
+    time = 0.02 * h
+    run = hx.simulate(
+        system, hx.Langevin(1.0, 2.494), hx.start(system, q), t1=50 * time, h=time, paths=64, save_every=None
+    )
+    assert not run.status.any()
+
+
+def test_magnitudes_count_what_cancels():
+    assert float(magnitude(lambda q: (q[0] + 1e8) - 1e8, jnp.array([1.0]))) == pytest.approx(2e8, rel=1e-6)
+    assert float(magnitude(lambda q: jnp.exp(q[0]) - 1.0, jnp.array([0.0]))) == pytest.approx(2.0)
+    value = magnitude(lambda q: jnp.sum(jnp.reshape(q, (2, 2)) @ jnp.array([1.0, -1.0])), jnp.ones(4))
+    assert float(value) == pytest.approx(8.0)
+
+
+def test_the_constraint_that_became_dependent_is_named():
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v + 20.0 * q[0],
+        lambda q: jnp.array([q[2], q[1] ** 2 + q[2] ** 2 - (1.0 - q[0]) ** 2 * (q[0] + 2.0)]),
+        n=3,
+    )
+    start = hx.start(system, [0.0, 2.0**0.5, 0.0], project=True)
+    with pytest.raises(hx.SimulationError, match=r"constraint|smaller h"):
+        hx.simulate(system, hx.Rattle(), start, t1=4.0, h=0.05)
+
+
+def test_empty_leaves_are_no_obstacle_for_batches():
+    def function(tree):
+        return {"x": jnp.linalg.solve(tree["a"], tree["b"]), "none": tree["none"]}
+
+    tree = {"a": jnp.tile(jnp.eye(30), (20, 1, 1)), "b": jnp.ones((20, 30)), "none": jnp.zeros((20, 0))}
+    result = over_paths(function, tree)
+    assert result["none"].shape == (20, 0)
+    np.testing.assert_allclose(result["x"], 1.0)
+
+
+def test_one_path_of_a_large_system_is_not_padded():
+    chain = hx.systems.chain(32)
+    assert plain.prepare(chain.system, hx.EulerA(), 96, "float64").chunk < 8
+    assert plain.prepare(hx.systems.pendulum().system, hx.EulerA(), 3, "float64").chunk == 32
+
+
+def matrix(q):
+    return jnp.roll(jnp.eye(3), 1, axis=0) + 0.3 * jnp.outer(q[:3], q[1:])  # its diagonal may vanish
+
+
+FUNCTIONS = {
+    "solve": lambda q: q[:3] @ jnp.linalg.solve(matrix(q), q[:3]),
+    "inv": lambda q: jnp.sum(jnp.linalg.inv(matrix(q))),
+    "slogdet": lambda q: jnp.linalg.slogdet(matrix(q))[1],
+    "det": lambda q: jnp.linalg.det(jnp.pad(matrix(q), (0, 1)) + jnp.diag(jnp.array([0.0, 0.0, 0.0, 1.0]))),
+    "cholesky": lambda q: jnp.sum(jnp.linalg.cholesky(matrix(q) @ matrix(q).T)),
+    "expm": lambda q: jnp.trace(jax.scipy.linalg.expm(0.3 * matrix(q)[:2, :2])),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_linear_algebra_in_a_lagrangian_is_translated(name):
+    system = hx.System(lambda q, v: 0.5 * v @ v - 0.1 * FUNCTIONS[name](q), lambda q: q @ q - 1.0, n=4)
+    start = hx.start(system, [0.6, 0.0, 0.8, 0.0], [0.0, 1.0, 0.0, 0.5])
+    run = hx.simulate(system, hx.EulerA(), start, t1=0.2, h=0.02, engine="llvm")  # a warning would be an error
+    path = jax.jit(lambda s: hx.integrate(system, hx.EulerA(), s, hx.increments(system, h=0.02, steps=10, seed=0)))
+    np.testing.assert_allclose(run.q[0], path(start).q, atol=1e-12)
+
+
+def test_what_is_too_large_for_lanes_says_so_before_any_work():
+    chain = hx.systems.chain(256)
+    with pytest.warns(UserWarning, match="equations of 1024 unknowns"):
+        run = hx.simulate(chain.system, hx.EulerA(), chain.start, t1=0.02, h=0.01)
+    assert np.abs(chain.system.g(run.q[0, -1])).max() < 1e-12
