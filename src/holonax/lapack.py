@@ -60,7 +60,7 @@ def batch_size(function: Callable[..., Any], *one: Any) -> int:
 
 
 def _factorisations(jaxpr: Jaxpr) -> Iterator[int]:
-    for equation in _equations(jaxpr):
+    for equation in equations(jaxpr):
         if equation.primitive.name in ROUTINES:
             *batch, n, m = equation.invars[0].aval.shape
             yield math.prod(batch) * max(n, m) ** 3
@@ -71,12 +71,13 @@ def _factorisations(jaxpr: Jaxpr) -> Iterator[int]:
                 yield n**3
 
 
-def _equations(jaxpr: Jaxpr) -> Iterator[Any]:
+def equations(jaxpr: Jaxpr) -> Iterator[Any]:
+    """Of a program and of the programs inside it."""
     for equation in jaxpr.eqns:
         yield equation
         for parameter in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
             if _is_program(parameter):
-                yield from _equations(parameter.jaxpr if isinstance(parameter, ClosedJaxpr) else parameter)
+                yield from equations(parameter.jaxpr if isinstance(parameter, ClosedJaxpr) else parameter)
 
 
 def _is_program(x: Any) -> bool:

@@ -16,6 +16,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from holonax.elimination import is_linear
+from holonax.lapack import equations
 from holonax.solve import root_p
 
 SECONDS = 1e-4
@@ -40,18 +41,8 @@ def operations(jaxpr: Jaxpr) -> int:
 
 def most_unknowns(jaxpr: Jaxpr) -> int:
     """Of the equations that a program solves at a time."""
-    most = 0
-    for equation in jaxpr.eqns:
-        if equation.primitive is root_p:
-            most = max(most, equation.invars[0].aval.size)
-        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
-            if _is_program(inner):
-                most = max(most, most_unknowns(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner))
-    return most
-
-
-def _is_program(x: Any) -> bool:
-    return isinstance(x, (Jaxpr, ClosedJaxpr))
+    roots = (x for x in equations(jaxpr) if x.primitive is root_p)
+    return max((equation.invars[0].aval.size for equation in roots), default=0)
 
 
 def _of_one(equation: Any) -> int:
@@ -59,7 +50,7 @@ def _of_one(equation: Any) -> int:
     if equation.primitive is root_p:
         return _of_root(equation)
     programs = list(parameters["branches"]) if name == "cond" else list(parameters.values())
-    inner = [x for x in programs if _is_program(x)]
+    inner = [x for x in programs if isinstance(x, (Jaxpr, ClosedJaxpr))]
     if inner:
         repeated = parameters["length"] if name == "scan" else 1
         jaxprs = [x.jaxpr if isinstance(x, ClosedJaxpr) else x for x in inner]
@@ -75,12 +66,12 @@ def _of_one(equation: Any) -> int:
 
 
 def _of_root(equation: Any) -> int:
-    equations = equation.params["equations"]
+    rows_of_all = equation.params["equations"]
     x, *constants = (jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars)
-    once = sum(map(_of_one, equations.eqns))
+    once = sum(map(_of_one, rows_of_all.eqns))
 
     def rows(*constants: Any) -> bool:
-        return is_linear(lambda x: jax.core.eval_jaxpr(equations, constants, x)[0], x)  # type: ignore[arg-type]
+        return is_linear(lambda x: jax.core.eval_jaxpr(rows_of_all, constants, x)[0], x)  # type: ignore[arg-type]
 
     linear: list[bool] = []
     jax.eval_shape(lambda *constants: linear.append(rows(*constants)), *constants)
