@@ -128,25 +128,10 @@ def program(system: System, method: Method, n: int, dtype: str, target: Target) 
     wanted = [*range(n, 2 * n), *range(n), *range(3 * n, len(begin))]  # positions as momenta need them
     carried = carry_over(build, loop, results, n)
     loop.close(build, build.number(True, "bool"), results)
-    schedule = Schedule(build, loop, wanted, target.expansions, dict(carried) | _velocities(loop, results, n))
+    schedule = Schedule(build, loop, wanted, target.expansions, dict(carried))
     return Program(
         n, len(method.outcomes), dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h, carried
     )
-
-
-def _velocities(loop: Loop, results: list[Node], n: int) -> dict[Node, Node]:
-    """Velocities that every step leaves equal to momenta, as with unit masses: these stand for them in the next one."""
-
-    def unless_it_fails(result: Node) -> Node:
-        end, i = result.value if result.name == "result" else (None, 0)
-        return end.begin[i] if end is not None else result
-
-    pairs = ((2 * n + i, n + i) for i in range(n))
-    return {
-        loop.parameters[v]: loop.parameters[p]
-        for v, p in pairs
-        if unless_it_fails(results[v]) is unless_it_fails(results[p])
-    }
 
 
 def _FIXED(dtype: str) -> list[tuple[str, str]]:
