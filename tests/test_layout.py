@@ -233,14 +233,14 @@ def test_relatives_of_the_chain(kind):
     machine.steps(2)
 
 
+@pytest.mark.xfail(strict=True, reason="velocities, which Newton begins at, are momenta here: one number in two places")
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_no_state_is_copied(method):
-    # positions and momenta; with unit masses the velocities, which Newton begins at, are momenta in two places
     program = eager(chain(method))
     places, final = Layout(program).places, program.schedule.final
     copies = [
         node
-        for node, result in list(zip(program.carried, program.results, strict=True))[: 2 * program.n]
+        for node, result in zip(program.carried, program.results, strict=True)
         for array, place in places.of.get(node, {}).items()
         if places.of.get(final(result), {}).get(places.twins.get(array, array)) != place
     ]
