@@ -34,7 +34,7 @@ study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
 	$(BIN)/python -m pytest -m study tests
 
 corpus: .venv/ready  ## every method on every system that users bring, on every engine (long)
-	$(BIN)/python -m pytest -m 'corpus or not corpus' tests/test_corpus.py
+	$(BIN)/python -m pytest -m 'corpus or not corpus' tests/test_corpus.py tests/test_corpus_statistics.py
 
 .venv/bench: .venv/ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'

@@ -204,10 +204,15 @@ def quaternion():
     return started(system, [0.5, 0.5, -0.5, 0.5], [0.3, -0.2, 0.1, 0.0], (0.05, 1e-4))
 
 
+def decay(data):
+    """Times and noisy values of 2 exp(-0.7 x)."""
+    x = np.linspace(0.0, 2.0, data)
+    return x, 2.0 * np.exp(-0.7 * x) + 0.05 * np.random.default_rng(3).normal(size=data)
+
+
 def lifted_regression(data):
     """y = a exp(-b x) + sigma e as a manifold in (a, b, e)."""
-    x = np.linspace(0.0, 2.0, data)
-    y = 2.0 * np.exp(-0.7 * x) + 0.05 * np.random.default_rng(3).normal(size=data)
+    x, y = decay(data)
     system = hx.System(
         lambda q, v: 0.5 * v @ v - 0.5 * q[2:] @ q[2:] - 0.02 * q[:2] @ q[:2],
         lambda q: y - q[0] * jnp.exp(-q[1] * x) - 0.05 * q[2:],

@@ -60,18 +60,12 @@ def test_loops_are_found_where_operations_repeat_themselves():
     assert repeats(nodes[: 2 * FEWEST - 2], lambda node: node) == [nodes[: 2 * FEWEST - 2]]
 
 
-def written_out(block):
-    """Operations of a loop that is rarely entered, and hence not worth rolling."""
-    return sum(written_out(item) if isinstance(item, Block) else 1 for item in block.body)
-
-
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_most_of_a_long_chain_is_loops(method):
     layout = Layout(eager(chain(method)))
     parts = [part for parts in layout.parts.values() for part in parts]
     rolled = sum(len(part.body) * part.times for part in parts if isinstance(part, Rolled))
-    rare = [item for item in chain(method).schedule.body if isinstance(item, Block) and item.loop.rare]
-    assert rolled > 0.5 * (chain(method).schedule.size() - sum(map(written_out, rare)))
+    assert rolled > 0.5 * chain(method).schedule.size()
 
 
 class Machine:
@@ -139,7 +133,7 @@ class Machine:
             others = {NOW: NEXT, NEXT: NOW, MEMORY: MEMORY}
             self.memory = {(others[where], i): value for (where, i), value in self.memory.items()}
             self.truth.update(ends)
-            for node in carried:
+            for node in (x for x in carried if self.final(x) is x):  # and no other stands for it
                 self.check(node, self.value(node))
                 for array, place in self.places.of.get(node, {}).items():
                     self.check(node, self.memory[self.places.slot(array, place)])
@@ -233,7 +227,6 @@ def test_relatives_of_the_chain(kind):
     machine.steps(2)
 
 
-@pytest.mark.xfail(strict=True, reason="velocities, which Newton begins at, are momenta here: one number in two places")
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_no_state_is_copied(method):
     program = eager(chain(method))

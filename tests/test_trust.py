@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.engines import plain
+from holonax import engines
+from holonax.engines import llvm, plain
+from holonax.lanes.newton import QUICK
 from holonax.lapack import over_paths
 from holonax.roundoff import magnitude
 
@@ -86,6 +88,50 @@ def test_small_steps_of_a_rigid_water_are_solved(h):
         system, hx.Langevin(1.0, 2.494), hx.start(system, q), t1=50 * time, h=time, paths=64, save_every=None
     )
     assert not run.status.any()
+
+
+def wavy():
+    """Paths of all speeds on a surface so curved that the fast ones make Newton's method work hard, or fail."""
+
+    def surface(q):
+        return q[0] ** 2 + q[1] ** 2 / 4 + q[2] ** 2 / 9 - 1 + 0.1 * jnp.sin(3 * q[0])
+
+    system = hx.System(lambda q, v: 0.5 * v @ v, surface, lambda q: 0.3 * q, n=3)
+    v = np.random.default_rng(0).normal(size=(128, 3)) * np.linspace(1, 12, 128)[:, None]
+    return system, hx.start(system, np.tile([0.0, 2.0, 0.0], (128, 1)), v * [1, 0, 1], project=True)
+
+
+def test_steps_in_doubt_are_taken_again():
+    system, start = wavy()
+    arguments = {"t1": 1.6, "h": 0.1, "seed": 1, "on_failure": "mark", "engine": "llvm"}
+    run = hx.simulate(system, hx.EulerA(), start, **arguments)
+    again = engines.runner("llvm", system, hx.EulerA(), 3, "float64").again
+    assert again.kernel is not None
+    hard = np.flatnonzero((run.status == 0) & (run.iterations > QUICK + 1))
+    assert len(hard) > 5
+    noise = [hx.increments(system, h=0.1, steps=16, seed=1, path=int(path)) for path in range(128)]
+    paths = jax.jit(jax.vmap(lambda start, noise: hx.integrate(system, hx.EulerA(), start, noise)))(
+        start, jax.tree.map(lambda *x: jnp.stack(x), *noise)
+    )
+    np.testing.assert_array_equal(np.asarray(paths.report.status[:, -1]), run.status)
+    np.testing.assert_allclose(run.q[run.status == 0], paths.q[run.status == 0], atol=1e-9)
+    slow = hx.State(*(x[:32] for x in start))  # lanes whose neighbours are in doubt do not notice
+    alone = hx.simulate(system, hx.EulerA(), slow, **arguments)
+    np.testing.assert_array_equal(run.q[:32], alone.q)
+
+
+def test_nothing_is_compiled_for_doubts_that_never_come():
+    entry = hx.systems.pendulum()
+    hx.simulate(entry.system, hx.EulerB(), entry.start, t1=1.0, h=2.0**-6, paths=100, engine="llvm")
+    assert engines.runner("llvm", entry.system, hx.EulerB(), entry.n, "float64").again.kernel is None
+
+
+def test_an_error_while_a_step_is_taken_again_is_not_lost(monkeypatch):
+    system, start = wavy()
+    runner = llvm.prepare(system, hx.Rattle(), 3, "float64")
+    monkeypatch.setattr(runner.again, "program", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        runner.advance(runner.begin(start), np.arange(128, dtype=np.uint64), 1, 0.1, 0, 16, 16)
 
 
 def test_magnitudes_count_what_cancels():

@@ -71,8 +71,17 @@ def begin(state: State, outcomes: int) -> Track:
     )
 
 
-def advance(system: System, method: Method, track: Track, key: Array, path: Array, step: Array, h: Array) -> Track:
-    """One step of one path of an ensemble, with the noise that belongs to it: what every engine repeats."""
+IN_DOUBT = -1
+"""Status of a path whose last step was a trial that did not come off, and is to be taken again."""
+
+
+def advance(
+    system: System, method: Method, track: Track, key: Array, path: Array, step: Array, h: Array, trial: bool = False
+) -> Track:
+    """One step of one path of an ensemble, with the noise that belongs to it: what every engine repeats.
+
+    In a `trial`, equations that are not solved mean no failure: the path is `IN_DOUBT`, and otherwise as it was.
+    """
     state, fate = track
     noise = draw(key, path, step, h, method.noises(system, state.q.shape[0]))
     new, report = attempt(system, method, state, noise)
@@ -83,6 +92,8 @@ def advance(system: System, method: Method, track: Track, key: Array, path: Arra
 
     def stay() -> Track:
         now = Fate(report.status, step, report.residual, iterations, fate.counts)
+        if trial:
+            now = fate._replace(status=jnp.full((), IN_DOUBT, jnp.int32), failed_step=step)
         return Track(state, jax.tree.map(lambda old, new: jnp.where(before, old, new), fate, now))
 
     def go_on() -> Track:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
 from holonax.engines.base import LaneRunner
-from holonax.engines.cuda_emit import KERNEL, kernel
+from holonax.engines.cuda_emit import KERNEL, again, kernel
 from holonax.lanes.functions import FUNCTIONS
 from holonax.lanes.program import Program, Target, program
 from holonax.methods.base import Method
 from holonax.system import System
 
-TARGET = Target(FUNCTIONS, most=50_000)
+TARGET = Target(FUNCTIONS, most=50_000, trials=True)
 """Larger programs would take too long to compile, and spill out of the registers of a thread."""
 
 THREADS = 128
@@ -38,18 +39,29 @@ WORKERS = 4
 """Chunks at a time, each with a stream of its own: while one is copied or stored, the device computes others."""
 
 
+def compiled(source: str) -> Any:
+    """A kernel, by NVRTC."""
+    import cupy
+
+    return cupy.RawModule(code=source, options=("--std=c++17",)).get_function(KERNEL)
+
+
 @final
 class CudaRunner(LaneRunner):
     """Up to a million paths in a call; everything stays on the device until it is recorded."""
 
     def __init__(self, program: Program) -> None:
-        import cupy
-
         super().__init__(program)
         self.chunk, self.grain, self.workers = 2**20, THREADS, WORKERS
-        self.module = cupy.RawModule(code=kernel(program), options=("--std=c++17",))
-        self.kernel = self.module.get_function(KERNEL)
+        self.kernel = compiled(kernel(program))
+        self.lock = threading.Lock()
         self.mine = threading.local()  # a chunk stays in one thread
+
+    @cached_property
+    def again(self) -> Any:
+        """The kernel by which steps in doubt are taken again: compiled when the first one is, which is rare."""
+        assert self.program.again is not None  # by our target
+        return compiled(again(self.program.again()))
 
     @property
     def stream(self) -> Any:
@@ -74,19 +86,27 @@ class CudaRunner(LaneRunner):
     def advance(
         self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
     ) -> tuple[Any, Any, Any]:
-        """One launch, in place."""
+        """In place: one launch, unless steps are in doubt."""
         import cupy
 
         size = len(paths)
-        numbers = (np.int64(x) for x in (size, first, stop, stride))
+        numbers = [np.int64(x) for x in (size, first, stop, stride)]
         scalars = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32), np.dtype(self.program.dtype).type(h)
         with self.stream:
             arrays = cupy.asarray(np.array([array.data.ptr for array in carried], np.uint64))
             if self.mine.paths[0] is not paths:
                 self.mine.paths = paths, cupy.asarray(paths)
             rows = self.rows(cupy, size, first, stop, stride)
-            self.kernel((-(-size // THREADS),), (THREADS,), (arrays, self.mine.paths[1], rows, *scalars, *numbers))
-            self.stream.synchronize()
+            after, doubts = cupy.full(size, first, np.int64), cupy.zeros(1, np.int32)
+            launch = (-(-size // THREADS),), (THREADS,)
+            arguments = (arrays, self.mine.paths[1], rows, after, doubts, *scalars, *numbers)
+            self.kernel(*launch, arguments)
+            while int(doubts.get()[0]):
+                with self.lock:
+                    take_again = self.again
+                doubts.fill(0)
+                take_again(*launch, arguments)
+                self.kernel(*launch, arguments)
             return carried, *(cupy.ascontiguousarray(part).get() for part in self.split(rows))
 
     def fate(self, carried: list) -> Any:

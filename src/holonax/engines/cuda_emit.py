@@ -61,11 +61,17 @@ all is that of 0 or of infinity, as which the processor takes numbers below 1e-3
 
 
 class _Emitter:
+    """Writes the source of one program; `c0`, `c1`, ... are what a path carries."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.lines: list[str] = []
         self.names: dict[Node, str] = {}
         self.count = 0
+        key = (*program.key, program.h, program.step)
+        self.names.update(zip(key, ("key0", "key1", "h", "(int)number"), strict=True))
+        self.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
+        self.names.update((program.carried[i], f"c{i}") for i in program.changing)
 
     def name(self, node: Node) -> str:
         node = self.program.schedule.final(node)
@@ -91,6 +97,31 @@ class _Emitter:
         if node.name == "divide" and node.args[0].is_number(1):
             return f"reciprocal({x[1]})"
         return OPERATIONS[node.name].format(*x)
+
+    def load(self) -> list[str]:
+        return [f"c{i} = {self._place(i)};" for i in self.program.changing]
+
+    def leave(self) -> list[str]:
+        return [f"{self._place(i)} = c{i};" for i in self.program.changing]
+
+    def _place(self, i: int) -> str:
+        return f"(({_TYPES[self.program.carried[i].dtype]} *)carried[{i}])[lane]"
+
+    def record(self) -> list[str]:
+        entries = 2 * self.program.n
+        return [f"rows[(row * {entries} + {i}) * size + lane] = c{i};" for i in range(entries)]
+
+    def end(self, ends: dict[int, Node]) -> list[str]:
+        values = [(i, self.put(self.program.carried[i].dtype, self.name(node))) for i, node in ends.items()]
+        return [f"c{i} = {value};" for i, value in values]
+
+    def source(self, end: list[str]) -> str:
+        real = _TYPES[self.program.dtype]
+        arguments = f"void **carried, const unsigned long long *paths, {real} *rows, long long *next, int *doubts, "
+        arguments += f"unsigned key0, unsigned key1, {real} h, long long size, long long first, long long stop, "
+        begin = [f'extern "C" __global__ void {KERNEL}({arguments}long long stride) {{']
+        begin += ["long long lane = blockIdx.x * (long long)blockDim.x + threadIdx.x;", "if (lane >= size) return;"]
+        return "\n".join([_HEAD, *begin, *self.lines, *end, "}"])
 
     def items(self, items: Items) -> None:
         for item in items:
@@ -122,47 +153,40 @@ class _Emitter:
 
 
 def kernel(program: Program) -> str:
-    """The source: `advance(carried, paths, rows, key0, key1, h, size, first, stop, stride)`; see `llvm_kernel`.
+    """The source: `advance(carried, paths, rows, next, doubts, key0, key1, h, size, first, stop, stride)`.
 
-    A path that fails stays where it was before that step.  Nobody keeps that state, since all steps would pay for it
-    with registers: the path goes back to its beginning and walks up to there, its `last` step.
+    As in `llvm_kernel`, but a path begins with its own `next` step, and leaves there the one that comes next: `stop`,
+    or one that is in doubt, of which there are `doubts`.  A trial has to be given up from where it began.  Nobody keeps
+    that state, since all steps would pay for it with registers: the path goes back and walks up to there once more,
+    its `last` step.
     """
-    emit, n, real = _Emitter(program), program.n, _TYPES[program.dtype]
-    lines = emit.lines
-    emit.names.update(zip((*program.key, program.h, program.step), ("key0", "key1", "h", "(int)number"), strict=True))
-    emit.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
-    carried = [(i, program.carried[i]) for i in program.changing]
-    emit.names.update((node, f"c{i}") for i, node in carried)
-    step, failure = program.step_and_failure
-    changed = [(i, node) for i, node in carried if failure.then[i] is not node]
+    emit, trial = _Emitter(program), program.trial
+    carried, lines = [(i, program.carried[i]) for i in program.changing], emit.lines
     lines += [f"{_TYPES[node.dtype]} c{i};" for i, node in carried]
-    lines += [f"{_TYPES[node.dtype]} failed{i};" for i, node in changed]
-    places = [f"(({_TYPES[node.dtype]} *)carried[{i}])[lane]" for i, node in carried]
     emit.items(program.schedule.before)
-    lines += ["long long last = stop;", "bool failed = false;", "begin:"]
-    lines += [f"c{i} = {place};" for (i, _), place in zip(carried, places, strict=True)]
-    lines += [f"if ({emit.name(program.status)} != 0) last = first;"]
-    lines += ["long long due = (first / stride + 1) * stride, row = 0;"]
-    lines += ["for (long long number = first; number < stop; ++number) {", "if (number < last) {"]
-    emit.items(step)
-    lines.append(f"if ({emit.name(failure.condition)}) {{")
-    emit.items(failure.body)
-    lines += [f"failed{i} = {emit.name(failure.then[i])};" for i, _ in changed]
-    lines += ["failed = true;", "last = number;", "goto begin;", "}"]
-    ends = [emit.put(node.dtype, emit.name(failure.otherwise[i])) for i, node in carried]
-    lines += [f"c{i} = {end};" for (i, _), end in zip(carried, ends, strict=True)]
-    lines += ["}", "if (number + 1 == due) {"]
-    lines += [f"rows[(row * {2 * n} + {i}) * size + lane] = c{i};" for i in range(2 * n)]
-    lines += ["++row; due += stride;", "}", "}"]
-    lines += ["if (failed) {", *(f"c{i} = failed{i};" for i, _ in changed), "}"]
-    lines += [f"{place} = c{i};" for (i, _), place in zip(carried, places, strict=True)]
-    arguments = (
-        f"void **carried, const unsigned long long *paths, {real} *rows, unsigned key0, unsigned key1, {real} h, "
-    )
-    arguments += "long long size, long long first, long long stop, long long stride"
-    begin = [f'extern "C" __global__ void {KERNEL}({arguments}) {{']
-    begin += ["long long lane = blockIdx.x * (long long)blockDim.x + threadIdx.x;", "if (lane >= size) return;"]
-    return "\n".join([_HEAD, *begin, *lines, "}"])
+    lines += ["long long last = stop;", "begin:", *emit.load(), "long long number = next[lane];"]
+    lines += ["long long row = number / stride - first / stride, due = (number / stride + 1) * stride;"]
+    lines += [f"const bool alive = {emit.name(program.status)} == 0;"]
+    lines += ["for (; number < last; ++number) {", "if (alive) {"]
+    emit.items(trial.items)
+    lines.append(f"if ({emit.name(trial.doubt)}) {{ last = number; atomicAdd(doubts, 1); goto begin; }}")
+    lines += emit.end(trial.ends)
+    lines += ["}", "if (number + 1 == due) {", *emit.record(), "++row; due += stride;", "}", "}"]
+    return emit.source([*emit.leave(), "next[lane] = last;"])
+
+
+def again(program: Program) -> str:
+    """The source, with the same arguments, for paths whose next step is in doubt: take that one, carefully."""
+    emit = _Emitter(program)
+    carried, lines = [(i, program.carried[i]) for i in program.changing], emit.lines
+    lines += [f"{_TYPES[node.dtype]} c{i};" for i, node in carried]
+    emit.items(program.schedule.before)
+    lines += ["long long number = next[lane];", "if (number == stop) return;", *emit.load()]
+    emit.items(program.schedule.body)
+    lines += emit.end({i: program.results[i] for i in program.changing})
+    lines += ["if ((number + 1) % stride == 0) {", "long long row = (number + 1) / stride - first / stride - 1;"]
+    lines += [*emit.record(), "}"]
+    return emit.source([*emit.leave(), "next[lane] = number + 1;"])
 
 
 def _literal(node: Node) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import threading
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +19,7 @@ from holonax.methods.base import Method
 from holonax.noise import normal_pairs
 from holonax.system import State, System
 
-TARGET = Target(FUNCTIONS, most=120_000, rolling=Rolling(normal_pairs, few=32, together=4))
+TARGET = Target(FUNCTIONS, most=120_000, rolling=Rolling(normal_pairs, few=32, together=4), trials=True)
 """Larger programs would take more than some 15 seconds to compile.  More noise than that would leave the cache of code;
 the chains of four blocks do not wait for each other."""
 
@@ -49,7 +51,7 @@ def machine_code(program: Program, width: int) -> tuple[Any, Any]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     attributes = ORDER_FOR if llvm.get_process_triple().startswith("x86_64") else ()
-    module = llvm.parse_assembly(kernel(program, width, *attributes))
+    parsed = llvm.parse_assembly(kernel(program, width, *attributes))
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
@@ -57,10 +59,43 @@ def machine_code(program: Program, width: int) -> tuple[Any, Any]:
         reloc="pic",
         codemodel="small",  # constants next to the code, reached without loading their address
     )
-    compiler = llvm.create_mcjit_compiler(module, machine, use_lmm=True)  # code and constants close together
+    compiler = llvm.create_mcjit_compiler(parsed, machine, use_lmm=True)  # code and constants close together
     compiler.finalize_object()
-    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4)
-    return signature(compiler.get_function_address(KERNEL)), compiler
+    return SIGNATURE(compiler.get_function_address(KERNEL)), compiler
+
+
+SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4)
+
+
+@final
+class Again:
+    """The kernel by which steps in doubt are taken again: compiled when the first one is, which is rare.
+
+    `place` holds the address to be called: at first that of `compile_and_call`.
+    """
+
+    def __init__(self, program: Callable[[], Program], width: int) -> None:
+        self.program, self.width, self.lock = program, width, threading.Lock()
+        self.error: BaseException | None = None
+        self.kernel: Any = None
+        self.first = SIGNATURE(self.compile_and_call)
+        self.place = np.array([ctypes.cast(self.first, ctypes.c_void_p).value], np.uint64)
+
+    def compile_and_call(self, *arguments: Any) -> None:
+        """Called by a kernel, which knows no exceptions; `raise_errors` does."""
+        try:
+            with self.lock:
+                if self.kernel is None:
+                    self.kernel, self.compiler = machine_code(self.program(), self.width)
+                    self.place[0] = ctypes.cast(self.kernel, ctypes.c_void_p).value or 0
+            self.kernel(*arguments)
+        except BaseException as error:
+            self.error = error
+
+    def raise_errors(self) -> None:
+        """What went wrong while compiling."""
+        if self.error is not None:
+            raise self.error
 
 
 @final
@@ -74,6 +109,8 @@ class LlvmRunner(LaneRunner):
         self.chunk = max(self.grain, min(4096, 2 ** int(np.log2(_BUFFER / (ROWS * row)))))
         self.workers = cores()
         self.kernel, self.compiler = machine_code(program, self.grain)
+        assert program.again is not None  # by our target
+        self.again = Again(program.again, self.grain)
 
     def begin(self, states: State) -> list[np.ndarray]:
         """The entries as rows of one matrix, whose addresses need not be asked for one by one."""
@@ -92,10 +129,12 @@ class LlvmRunner(LaneRunner):
         size = len(paths)
         arrays = carried[0].ctypes.data + np.arange(len(carried), dtype=np.uint64) * np.uint64(size * _LARGEST.itemsize)
         words = np.concatenate([paths & 0xFFFFFFFF, paths >> np.uint64(32)]).astype(np.uint64)
-        fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, int(np.float64(h).view(np.uint64))], np.uint64)
+        again = self.again.place.ctypes.data
+        fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, int(np.float64(h).view(np.uint64)), again], np.uint64)
         rows = self.rows(np, size, first, stop, stride)
         pointers = (x.ctypes.data for x in (arrays, words, fixed, rows))
         self.kernel(*pointers, size, first, stop, stride)
+        self.again.raise_errors()
         return carried, *self.split(rows)
 
 

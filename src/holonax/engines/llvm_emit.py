@@ -92,6 +92,12 @@ class Emitter:
         self.intrinsics.add(f"declare {vector} {function}({', '.join([vector] * len(arguments))})")
         return self.put(f"call contract {vector} {function}({', '.join(f'{vector} {x}' for x in arguments)})")
 
+    def any_lane(self, truth: str) -> str:
+        """Whether something is true in any lane."""
+        vector, function = self.vector("bool"), f"@llvm.vector.reduce.or.v{self.width}i1"
+        self.intrinsics.add(f"declare i1 {function}({vector})")
+        return self.put(f"call i1 {function}({vector} {truth})")
+
     def masked(self, node: Node) -> str:
         """A value whose upper half, if it has one that is arbitrary, is zero."""
         return self.put(f"and {self.vector(node.dtype)} {self.name(node)}, splat (i64 {_LOW_WORD})")
@@ -211,9 +217,7 @@ class Emitter:
         self.names.update({loop.parameters[i]: self.fresh("x") for i in carried})
         self.items(block.test)
         active = self.put(f"and {truth} {self.name(loop.going)}, {self.name(loop.alive)}")
-        reduce = f"@llvm.vector.reduce.or.v{self.width}i1"
-        self.intrinsics.add(f"declare i1 {reduce}({truth})")
-        some = self.put(f"call i1 {reduce}({truth} {active})")
+        some = self.any_lane(active)
         if loop.most is not None:
             some = self.put(f"and i1 {some}, {self.put(f'icmp ult i32 %{label}.count, {loop.most}')}")
         self.lines += [f"  br i1 {some}, label %{label}.body, label %{label}.end", f"{label}.body:"]

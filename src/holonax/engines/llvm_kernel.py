@@ -7,6 +7,7 @@ from holonax.engines.llvm_memory import MemoryEmitter
 from holonax.lanes.eager import eager
 from holonax.lanes.graph import Node
 from holonax.lanes.program import Program
+from holonax.path import IN_DOUBT
 
 KERNEL = "advance"
 
@@ -20,7 +21,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     For every group of `width` of the `size` paths, load the carried values, take the steps `first`..`stop - 1`, write q
     and p to the rows of the buffer (rows, 2n, size) at multiples of `stride`, and store the carried values.  `carried`
     points to one array per entry of the track, `paths` to the low and high words of the path numbers, `fixed` to the
-    key and h.
+    key, h and, for a trial, the place of a pointer to the function by which a step is taken again.
     """
     emit = MemoryEmitter(eager(program), width) if program.schedule.size() > MANY else Emitter(program, width)
     program = emit.program
@@ -76,6 +77,8 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     emit.items(program.schedule.body)
     results = {node: emit.name(result) for _, node, result in phis}
     emit.end_step([(node, result) for _, node, result in carried if node in stored])
+    if program.again is not None:
+        results |= _take_again(emit, {i: (node, at_end(node)) for i, node, _ in carried}, stored)
     lines += ["  br label %step.done", "step.done:"]
     lines += ["  %number.next = add i64 %number, 1", "  %record = icmp eq i64 %number.next, %due"]
     lines += ["  br i1 %record, label %write, label %step.end", "write:"]
@@ -101,8 +104,8 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     # What is left of it.
     for (_, node, _), there in zip(carried, places, strict=True):
         store(node, at_end(node), there)
-    lines += [f"  %begin.next = add i64 %begin, {width}", "  %again = icmp slt i64 %begin.next, %size"]
-    lines += ["  br i1 %again, label %group, label %exit", "exit:", "  ret void", "}"]
+    lines += [f"  %begin.next = add i64 %begin, {width}", "  %groups = icmp slt i64 %begin.next, %size"]
+    lines += ["  br i1 %groups, label %group, label %exit", "exit:", "  ret void", "}"]
     arguments = "ptr noalias %carried, ptr noalias %paths, ptr noalias %fixed, ptr noalias %buffer, "
     arguments += "i64 %size, i64 %first, i64 %stop, i64 %stride"
     # Values that do not fit into registers must lie within a line of the cache, hence the aligned stack.
@@ -110,3 +113,50 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     head += ["  %quotient = sdiv i64 %first, %stride", "  %quotient.next = add i64 %quotient, 1"]
     head += ["  %next = mul i64 %quotient.next, %stride"]
     return "\n".join([*sorted(emit.intrinsics), *head, *emit.allocations, *lines])
+
+
+def _take_again(emit: Emitter, ends: dict[int, tuple[Node, str]], stored: set[Node]) -> dict[Node, str]:
+    """Let paths that are in doubt after a step take it again, by a call of another kernel.
+
+    The `ends` of the step are copied to where that kernel looks for them; paths that are not in doubt have failed for
+    its purposes, so that it leaves them alone.  The new names of ends that are not `stored`.
+    """
+    program, lines, put, width = emit.program, emit.lines, emit.put, emit.width
+    truth, whole, entries = emit.vector("bool"), emit.vector("int32"), len(program.carried)
+    emit.allocations += [
+        f"  %again.values = alloca [{width} x double], i64 {entries}, align 64",
+        f"  %again.places = alloca ptr, i64 {entries}",
+        f"  %again.paths = alloca {emit.vector('uint32')}, i64 2, align 64",
+    ]
+    at_status = 3 * program.n
+    doubt = put(f"icmp eq {whole} {ends[at_status][1]}, splat (i32 {IN_DOUBT})")
+    some = emit.any_lane(doubt)
+    lines += ["  br label %tried", "tried:", f"  br i1 {some}, label %again, label %certain", "again:"]
+    alone = put(f"select {truth} {doubt}, {whole} splat (i32 0), {whole} splat (i32 1)")
+    places = [put(f"getelementptr [{width} x double], ptr %again.values, i64 {i}") for i in range(entries)]
+    for i, there in enumerate(places):
+        lines.append(f"  store ptr {there}, ptr {put(f'getelementptr ptr, ptr %again.places, i64 {i}')}")
+    for i, (node, value) in ends.items():
+        value = alone if i == at_status else value
+        lines.append(f"  store {emit.vector(node.dtype)} {value}, ptr {places[i]}, align 64")
+    for i, node in enumerate(program.path):
+        there = put(f"getelementptr {emit.vector('uint32')}, ptr %again.paths, i64 {i}")
+        lines.append(f"  store {emit.vector('uint32')} {emit.name(node)}, ptr {there}, align 64")
+    pointers = "ptr %again.places, ptr %again.paths, ptr %fixed, ptr %buffer"
+    stop = put("add i64 %number, 1")
+    never = 2**62  # to be recorded: the caller does that
+    function = put(f"load ptr, ptr {put('load ptr, ptr ' + put('getelementptr i64, ptr %fixed, i64 3'))}")
+    lines.append(f"  call void {function}({pointers}, i64 {width}, i64 %number, i64 {stop}, i64 {never})")
+    taken = {}
+    for i, (node, value) in ends.items():
+        vector = emit.vector(node.dtype)
+        new = put(f"load {vector}, ptr {places[i]}, align 64")
+        taken[node] = put(f"select {truth} {doubt}, {vector} {new}, {vector} {value}")
+        if node in stored:
+            emit.store(node, taken[node])
+    lines += ["  br label %certain", "certain:"]
+    ends_in_registers = [(node, value) for node, value in ends.values() if node not in stored]
+    return {
+        node: put(f"phi {emit.vector(node.dtype)} [ {value}, %tried ], [ {taken[node]}, %again ]")
+        for node, value in ends_in_registers
+    }

@@ -35,10 +35,9 @@ def carry_over(build: Build, loop: Loop, results: list[Node], n: int) -> list[Ca
     `results` are the values at the end of a step, of which the first n are q.  A path that fails stays where it was,
     and so do its functions.
     """
-    ends = {node.value[0] for node in results[:n] if node.name == "result"}
-    if len(ends) != 1 or any(node.name != "result" for node in results[:n]):
+    end = _branch(results[:n])
+    if end is None:
         return []
-    (end,) = ends
     later = {q: end.begin[node.value[1]] for q, node in zip(loop.parameters, results[:n], strict=False)}
     found = []
 
@@ -64,6 +63,26 @@ def carry_over(build: Build, loop: Loop, results: list[Node], n: int) -> list[Ca
     return found
 
 
+def carry_the_same(build: Build, loop: Loop, results: list[Node], n: int, carried: list[Carried]) -> None:
+    """Let another program of the same step carry functions that were found for the first."""
+    end = _branch(results[:n])
+    assert end is not None or not carried
+
+    @cache
+    def at_the_end(node: Node) -> Node:
+        if node.is_constant:
+            return build.number(node.value, node.dtype)
+        if not node.args:
+            _, entry = node.value
+            return end.begin[results[entry].value[1]]  # type: ignore[union-attr]
+        return build(node.name, *map(at_the_end, node.args), dtype=node.dtype)
+
+    for function, _ in carried:
+        number = _extend(build, loop)
+        _extend(build, end, begin=at_the_end(function), body=number)  # type: ignore[arg-type]
+        results.append(end.results[-1])  # type: ignore[union-attr]
+
+
 def values(carried: list[Carried], known: dict[Node, np.ndarray]) -> list[np.ndarray]:
     """The functions at given q, one number per path; computed once where all paths begin at one q."""
 
@@ -77,6 +96,12 @@ def values(carried: list[Carried], known: dict[Node, np.ndarray]) -> list[np.nda
 
     shape = next(iter(known.values())).shape
     return [np.broadcast_to(value(function), shape) for function, _ in carried]
+
+
+def _branch(q: list[Node]) -> Loop | None:
+    """The branch for failures at the end of a step, which all coordinates come out of."""
+    ends = {node.value[0] if node.name == "result" else None for node in q}
+    return ends.pop() if len(ends) == 1 else None
 
 
 def _extend(build: Build, loop: Loop, begin: Node | None = None, body: Node | None = None) -> Node:

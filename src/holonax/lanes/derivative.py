@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holonax.lanes.elimination import Row
-from holonax.lanes.graph import Build, Node, Untranslatable
+from holonax.lanes.graph import Build, Node, Untranslatable, evaluated
 from holonax.lanes.operations import FLOATS, OPERATIONS
 
 
@@ -13,7 +13,7 @@ def derivative(build: Build, rows: list[Node], unknowns: list[Node]) -> list[Row
 
     def tangent(node: Node) -> Row:
         result: Row = {}
-        if node.name == "unknown":  # of other equations, around these
+        if node.name == "unknown" or not node.depends_on_unknowns:  # or those of other equations, around these
             return {}
         if node.name in ("parameter", "result"):
             raise Untranslatable("a loop inside the equations of a step")
@@ -29,19 +29,10 @@ def derivative(build: Build, rows: list[Node], unknowns: list[Node]) -> list[Row
                     result[i] = result[i] + term if i in result else term
         return {i: d for i, d in sorted(result.items()) if not d.is_number(0)}
 
-    for row in rows:
-        stack = [row]
-        while stack:
-            top = stack[-1]
-            if top in tangents:
-                stack.pop()
-            elif not top.depends_on_unknowns:
-                tangents[stack.pop()] = {}
-            elif missing := [x for x in top.args if x not in tangents]:
-                stack += missing
-            else:
-                tangents[stack.pop()] = tangent(top)
-    return [tangents[row] for row in rows]
+    def sources(node: Node) -> tuple[Node, ...]:
+        return node.args if node.depends_on_unknowns else ()
+
+    return evaluated(rows, tangents, sources, tangent)
 
 
 def is_total(node: Node) -> bool:

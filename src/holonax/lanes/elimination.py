@@ -10,12 +10,12 @@ method brings back; one that is round-off is reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from holonax.lanes.graph import Build, Node
+from holonax.lanes.graph import Build, Node, evaluated
 from holonax.lanes.operations import evaluate
 from holonax.lanes.translate import Untranslatable
 
@@ -25,7 +25,7 @@ NEAR = 0.01
 """Step size, and how far unknowns are from their guess, where a program is tried out."""
 
 SMALL = 0.02
-"""Compared with the largest entry of its column."""
+"""Compared with the largest entry of its column, without units."""
 
 
 class Pivot(NamedTuple):
@@ -49,26 +49,33 @@ class Eliminated(NamedTuple):
 
 
 def eliminate(
-    build: Build, rows: list[Row], right: list[Node], unknowns: int, home: list[int], order: Order | None = None
+    build: Build,
+    rows: list[Row],
+    right: list[Node],
+    unknowns: int,
+    home: list[int],
+    last: Collection[int] = (),
+    order: Order | None = None,
 ) -> Eliminated:
     r"""Gaussian elimination of all `rows` of $A x = b$, of which there may be fewer than unknowns.
 
-    `home` is the unknown that belongs to each row: a velocity to its momentum, a multiplier to its constraint.  An
-    `order` that was found for the same equations elsewhere is taken as it is.
+    `home` is the unknown that belongs to each row: a velocity to its momentum, a multiplier to its constraint.
+    Unknowns that come `last` are eliminated after the others.  An `order` that was found for the same equations
+    elsewhere is taken as it is.
 
     Singular is judged as in `holonax.solve.factorize`: a pivot below $n\epsilon$ times what it is the difference of is
     round-off.  The size of what is subtracted, over that of the pivot, is added up for all pivots and compared once;
     what only adds to a number that is not negative cancels nothing.
     """
     rows, right = [dict(row) for row in rows], list(right)
-    sizes = _Sizes(rows) if order is None else None
+    sizes = _Sizes(rows, home, last) if order is None else None
     taken: Order = []
     grows = {(r, c): entry.nonnegative for r, row in enumerate(rows) for c, entry in row.items()}
     parts: dict[tuple[int, int], list[Node]] = {}
     pivots, left = [], set(range(len(rows)))
     singular, cancelled = build.number(False, "bool"), []
     while left:
-        i, j, sign = sizes.choose(rows, left, home) if sizes else order[len(taken)][:3]  # type: ignore[index]
+        i, j, sign = sizes.choose(rows, left) if sizes else order[len(taken)][:3]  # type: ignore[index]
         left.discard(i)
         pivot = rows[i].pop(j)
         taken.append((i, j, sign, pivot))
@@ -116,24 +123,39 @@ def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]
 class _Sizes:
     """The matrix in numbers, at several states, eliminated alongside."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[Row], home: list[int], last: Collection[int]) -> None:
         columns = 1 + max((c for row in rows for c in row), default=-1)
-        self.values = np.zeros((SAMPLES, len(rows), columns))
+        self.home, self.last = np.array(home, int), last
+        self.values = np.zeros((SAMPLES, len(rows), max(columns, 1 + max(home, default=-1))))
         places = [(r, c) for r, row in enumerate(rows) for c in row]
         for (r, c), value in zip(places, try_out([rows[r][c] for r, c in places]), strict=True):
             self.values[:, r, c] = value
 
-    def choose(self, rows: list[Row], left: set[int], home: list[int]) -> tuple[int, int, int]:
+    def _next(self, left: Collection[int]) -> list[int]:
+        """Rows that belong to unknowns which do not come last, as long as there are any."""
+        return sorted(r for r in left if self.home[r] not in self.last) or sorted(left)
+
+    def _without_units(self, rows: list[int]) -> np.ndarray:
+        r"""Sizes of entries in units in which a row's own entry is 1: $|a_{ij}|/\sqrt{|a_{ii} a_{jj}|}$."""
+        sizes = np.abs(self.values[:, rows])
+        own = sizes[:, range(len(rows)), self.home[rows]]
+        own = np.where(own > 0.0, own, sizes.max(axis=2, initial=1e-300))
+        root = np.sqrt(own)
+        sizes = sizes / root[:, :, None]
+        sizes[:, :, self.home[rows]] /= root[:, None, :]
+        return sizes
+
+    def choose(self, rows: list[Row], left: set[int]) -> tuple[int, int, int]:
         """The pivot that causes the least work, in its row's own column, unless those are often small; its sign."""
-        present = sorted(left)
-        sizes = np.abs(self.values[:, present])
+        present = self._next(left)
+        sizes = self._without_units(present)
         small = (sizes <= SMALL * sizes.max(axis=1, keepdims=True)).sum(axis=0)
         counts = np.zeros(self.values.shape[2], int)
-        for r in present:
+        for r in left:
             counts[list(rows[r])] += 1
         candidates = [
-            (c != home[r] or 4 * small[place, c] > len(sizes), small[place, c] if c != home[r] else 0,
-             (len(rows[r]) - 1) * (counts[c] - 1), c, r)
+            (c in self.last, c != self.home[r] or 4 * small[place, c] > len(sizes),
+             small[place, c] if c != self.home[r] else 0, (len(rows[r]) - 1) * (counts[c] - 1), c, r)
             for place, r in enumerate(present)
             for c in rows[r]
         ]  # fmt: skip
@@ -144,9 +166,10 @@ class _Sizes:
 
     def eliminate(self, i: int, j: int, left: set[int]) -> None:
         """The same step in numbers; states at which the pivot is too small have nothing more to say."""
+        present = self._next({i, *left})
+        sizes = self._without_units(present)[:, :, j]
+        self.values = self.values[sizes[:, present.index(i)] > SMALL * sizes.max(axis=1)]
         rest = sorted(left)
-        sizes = np.abs(self.values[:, [i, *rest], j])
-        self.values = self.values[sizes[:, 0] > SMALL * sizes.max(axis=1)]
         touched = [r for r in rest if self.values[:, r, j].any()]
         columns = np.flatnonzero(self.values[:, i].any(axis=0))
         factor = self.values[:, touched, j] / self.values[:, i, None, j]
@@ -170,17 +193,7 @@ def positive_at_random(node: Node) -> Node:
 def try_out(nodes: list[Node]) -> list[np.ndarray]:
     """Values of nodes at random inputs; what a loop carries counts as near to where the loop begins."""
     values: dict[Node, np.ndarray] = {}
-    for node in nodes:
-        stack = [node]
-        while stack:
-            top = stack[-1]
-            sources = _sources(top)
-            if top in values:
-                stack.pop()
-            elif missing := [x for x in sources if x not in values]:
-                stack += missing
-            else:
-                values[stack.pop()] = _value(top, [values[x] for x in sources])
+    evaluated(nodes, values, _sources, lambda node: _value(node, [values[x] for x in _sources(node)]))
     return [values[node].astype(float) for node in nodes]
 
 

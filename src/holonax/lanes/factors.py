@@ -65,7 +65,8 @@ LARGEST_PIVOTED = 8
 def _lu(build: Build, equation: Any, matrices: np.ndarray) -> list:
     """Factors, exchanges and permutation of rows, as LAPACK gives them."""
     *batch, n, m = matrices.shape
-    if n != m or n > LARGEST_PIVOTED:
+    to_be_exchanged = any(not x.is_number(0) for x in matrices[..., *np.tril_indices(n, -1, m)].flat)
+    if n != m or (n > LARGEST_PIVOTED and to_be_exchanged):
         raise Untranslatable(f"LU factors of a matrix ({n}, {m})")
     factors = matrices.copy()
     pivots, order = (np.empty((*batch, n), object) for _ in range(2))

@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
 from holonax.lanes.folding import FOLDS, is_nonnegative
 from holonax.lanes.operations import COMMUTATIVE, TRUTH_VALUED, evaluate
+
+T = TypeVar("T")
 
 
 class Untranslatable(Exception):  # noqa: N818 - an answer, not an accident
@@ -158,15 +160,41 @@ def combined(operation: Callable[[Node, Node], Node], numbers: list[Node]) -> No
     return reduce(operation, [reduce(operation, numbers[i : i + 16]) for i in range(0, len(numbers), 16)])
 
 
+def evaluated(
+    nodes: list[Node],
+    known: dict[Node, T],
+    sources: Callable[[Node], tuple[Node, ...]],
+    value: Callable[[Node], T],
+) -> list[T]:
+    """The `known` values of some nodes; those that are not yet known become so, after those of their `sources`.
+
+    A recursion, but for the depth, which Python limits.
+    """
+    for node in nodes:
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            if top in known:
+                stack.pop()
+            elif missing := [x for x in sources(top) if x not in known]:
+                stack += missing
+            else:
+                known[stack.pop()] = value(top)
+    return [known[node] for node in nodes]
+
+
 UNKNOWNS: Any = "the loop that will find the unknowns"
 
 
 @final
 class Build:
-    """Makes nodes, folding and sharing them: `build(name, *arguments)`."""
+    """Makes nodes, folding and sharing them: `build(name, *arguments)`.
 
-    def __init__(self, rolling: Rolling | None = None, most: int | None = None) -> None:
-        self.rolling, self.most = rolling, most
+    In a `trial` equations are solved quickly, or say that they are not.
+    """
+
+    def __init__(self, rolling: Rolling | None = None, most: int | None = None, trial: bool = False) -> None:
+        self.rolling, self.most, self.trial = rolling, most, trial
         self.known: dict[tuple, Node] = {}
         self.count = 0
         self.alive = self.number(True, "bool")
@@ -246,22 +274,13 @@ class Build:
 
     def rebuild(self, nodes: list[Node], instead: dict[Node, Node]) -> list[Node]:
         """The same expressions with some nodes replaced, folded anew."""
-        done = dict(instead)
-        concerned = frozenset(instead)
+        done, concerned = dict(instead), frozenset(instead)
 
-        def visit(node: Node) -> Node:
-            stack = [node]
-            while stack:
-                top = stack[-1]
-                if top in done:
-                    stack.pop()
-                elif not (top.unknowns & concerned):
-                    done[stack.pop()] = top
-                elif missing := [x for x in top.args if x not in done]:
-                    stack += missing
-                else:
-                    done[top] = self(top.name, *(done[x] for x in top.args), dtype=top.dtype)
-                    stack.pop()
-            return done[node]
+        def sources(node: Node) -> tuple[Node, ...]:
+            return node.args if node.unknowns & concerned else ()
 
-        return [visit(node) for node in nodes]
+        def again(node: Node) -> Node:
+            changed = bool(node.unknowns & concerned)
+            return self(node.name, *(done[x] for x in node.args), dtype=node.dtype) if changed else node
+
+        return evaluated(nodes, done, sources, again)

@@ -5,7 +5,7 @@ What does not depend on the unknowns is data: its magnitude is its size.
 
 from __future__ import annotations
 
-from holonax.lanes.graph import Build, Node
+from holonax.lanes.graph import Build, Node, evaluated
 from holonax.lanes.operations import FLOATS, OPERATIONS
 
 
@@ -17,21 +17,18 @@ def magnitudes(build: Build, rows: list[Node], moves_are_small: bool = False) ->
     """
     known: dict[Node, Node] = {}
     sums = _sums(rows) if moves_are_small else set()
-    for row in rows:
-        stack = [row]
-        while stack:
-            top = stack[-1]
-            if top in known:
-                stack.pop()
-            elif not top.args or not top.depends_on_unknowns or top.dtype not in FLOATS:
-                known[stack.pop()] = abs(top) if top.dtype in FLOATS else build.number(0, row.dtype)
-            elif moves_are_small and top not in sums and _is_place(top):
-                known[stack.pop()] = abs(top)
-            elif missing := [x for x in top.args if x not in known]:
-                stack += missing
-            else:
-                known[stack.pop()] = _magnitude(build, top, [known[x] for x in top.args])
-    return [known[row] for row in rows]
+
+    def sources(node: Node) -> tuple[Node, ...]:
+        if not node.depends_on_unknowns or node.dtype not in FLOATS:
+            return ()
+        return () if moves_are_small and node not in sums and _is_place(node) else node.args
+
+    def size(node: Node) -> Node:
+        if sources(node):
+            return _magnitude(build, node, [known[x] for x in node.args])
+        return abs(node) if node.dtype in FLOATS else build.number(0, rows[0].dtype)
+
+    return evaluated(rows, known, sources, size)
 
 
 def _sums(rows: list[Node]) -> set[Node]:

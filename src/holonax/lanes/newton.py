@@ -44,13 +44,19 @@ def solve(
     jacobian = derivative(build, rows, unknowns)
     linear = [i for i, row in enumerate(jacobian) if not any(x.depends_on_unknowns for x in row.values())]
     at_zero = build.rebuild([-rows[i] for i in linear], dict.fromkeys(unknowns, zero))
-    pivots, singular, _ = eliminate(build, [jacobian[i] for i in linear], at_zero, len(rows), linear)
+    multipliers = range(motions, len(unknowns))
+    pivots, singular, _ = eliminate(build, [jacobian[i] for i in linear], at_zero, len(rows), linear, multipliers)
     problem = Problem(build, rows, unknowns, jacobian, substitute(build, pivots), newton, motions)
     if not problem.others:
         status = build("select", singular, build.number(Status.SINGULAR, dtype), zero)
         return problem.completed([]), status, zero, build.number(1, dtype)
 
-    end = carefully(problem, guess, quickly(problem, guess))
+    quick = quickly(problem, guess)
+    if build.trial:
+        values = problem.at(problem.rows, quick.x)
+        status = build("select", verified(problem, quick, values) & ~singular, zero, build.number(1, dtype))
+        return quick.x, status, build.largest(values, dtype), quick.iterations
+    end = carefully(problem, guess, quick)
     residual = build.largest(end.values, dtype)
     codes = [build.number(code, dtype) for code in (Status.OTHER_BRANCH, Status.ROUND_OFF, Status.NOT_CONVERGED)]
     failed = build("select", end.other, codes[0], build("select", end.rough, *codes[1:]))
@@ -75,26 +81,33 @@ def quickly(problem: Problem, guess: list[Node]) -> Quick:
     """A root to round-off, unless something unusual happens: what comes out has to be verified.
 
     The first iteration is linearised at the guess of *all* unknowns: of a strong force along the normal, which the
-    multipliers balance, nothing is left in it.  The others run on the unknowns that are left.  Newton's method is
-    quadratic: once a residual is below `PROMISING`, one more update makes it round-off.
+    multipliers balance, nothing is left in it.  Where all motions are eliminated, and hence any guess of them will do,
+    that is a step that does not move, where the equations are simplest: this projects the free momentum at $q_k$.  The
+    other iterations run on the unknowns that are left.  Newton's method is quadratic: once a residual is below
+    `PROMISING`, one more update makes it round-off.
     """
     build = problem.build
+    if min(problem.others) >= problem.motions:
+        guess = [build.number(0, problem.dtype)] * problem.motions + guess[problem.motions :]
     derivatives = problem.derivatives(guess)
     if (powers := problem.quadratic()) is not None:
         slope = reduced(build, derivatives[0], problem.eliminated, problem.others)[0]
         root, none, singular = quadratic(build, powers, positive_at_random(slope))
         x = problem.completed([root])
         return Quick(x, problem.at(problem.rough_magnitudes, x), none, singular, build.number(1, problem.dtype))
-    left, size = [guess[j] for j in problem.others], len(problem.others)
-    ahead = [x - y for x, y in zip(problem.completed(left), guess, strict=True)]
-    values = problem.pushed(problem.at(problem.rows, guess), derivatives, ahead)
-    update, singular, near = problem.update(derivatives, values)
-    sizes, one = problem.at(problem.rough_magnitudes, guess), build.number(1, problem.dtype)
-    first = [a + d for a, d in zip(left, update, strict=True)]
-    if not problem.total:  # a step that leaves the domain must be taken back, which is not quick
-        return Quick(problem.completed(first), sizes, build.number(True, "bool"), singular, one)
+    x, size = [guess[j] for j in problem.others], len(problem.others)
+    sizes = problem.at(problem.rough_magnitudes, guess)
     promising = [PROMISING * float(np.finfo(problem.dtype).eps) ** 0.5 * m for m in sizes]
-    loop = Loop(build, [*first, build.number(True, "bool"), near, one], build.alive, most=QUICK)
+    true, count, singular = build.number(True, "bool"), build.number(0, problem.dtype), build.number(False, "bool")
+    near = true
+    if problem.eliminated or not build.trial:  # otherwise the first iteration is like all others
+        ahead = [a - b for a, b in zip(problem.completed(x), guess, strict=True)]
+        values = problem.pushed(problem.at(problem.rows, guess), derivatives, ahead)
+        update, singular, near = problem.update(derivatives, values)
+        x, count = [a + d for a, d in zip(x, update, strict=True)], count + 1.0
+    if not problem.total and not build.trial:  # a step that leaves the domain must be taken back, which is not quick
+        return Quick(problem.completed(x), sizes, true, singular, count)
+    loop = Loop(build, [*x, true, near, count], build.alive, most=min(QUICK, problem.newton.max_iterations))
     x, (going, _, count) = loop.parameters[:size], loop.parameters[size:]
     here = problem.completed(x)
     values = problem.at(problem.rows, here)
@@ -104,10 +117,10 @@ def quickly(problem: Problem, guess: list[Node]) -> Quick:
     return Quick(problem.completed(x), sizes, ~near, singular, count)
 
 
-PROMISING = 0.1
+PROMISING = 0.3
 """Residuals over their magnitudes, in units of sqrt(eps), from which on one more update solves an equation."""
 
-QUICK = 4
+QUICK = 5
 """Iterations of Newton's method that are nothing unusual."""
 
 
@@ -123,6 +136,12 @@ class End(NamedTuple):
     rough: Node
     singular: Node
     iterations: Node
+
+
+def verified(problem: Problem, quick: Quick, values: list[Node]) -> Node:
+    """Whether the `values` of the equations are round-off, and nothing else is in doubt."""
+    solved = ~problem.unsolved(values, [problem.bound * m for m in quick.magnitudes])
+    return solved & ~problem.is_lost(values) & ~quick.doubt & ~quick.singular
 
 
 def carefully(problem: Problem, guess: list[Node], quick: Quick) -> End:

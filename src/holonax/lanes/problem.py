@@ -89,7 +89,8 @@ class Problem:
         """What to add to the unknowns that are left; whether the matrix is singular; whether its pivots for the
         multipliers have the signs of the near root.
 
-        Pivots are chosen once, for the first iteration.
+        Multipliers come last, so that their pivots are those of $g' M^{-1} g'^T$, which is what elimination of the
+        motions leaves.  Pivots are chosen once, for the first iteration.
         """
         build = self.build
         rows = [reduced(build, row, self.eliminated, self.others) for row in derivatives]
@@ -97,7 +98,7 @@ class Problem:
         rows = [{j: scale * x for j, x in row.items()} for scale, row in zip(scales, rows, strict=True)]
         right = [-(scale * value) for scale, value in zip(scales, values, strict=True)]
         home = list(range(len(rows)))
-        pivots, singular, order = eliminate(build, rows, right, self.size, home, self.order)
+        pivots, singular, order = eliminate(build, rows, right, self.size, home, self.multipliers, self.order)
         self.order = order
         wrong = [-(sign * pivot) for _, j, sign, pivot in order if sign and j in self.multipliers]
         zero = build.number(0, self.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -9,7 +10,7 @@ import jax
 import numpy as np
 
 from holonax.lanes import factors, indexing, newton, primitives, tables  # noqa: F401 - they register translations
-from holonax.lanes.carry import Carried, carry_over
+from holonax.lanes.carry import Carried, carry_over, carry_the_same
 from holonax.lanes.estimate import HOPELESS, MOST_UNKNOWNS, SECONDS, most_unknowns, operations
 from holonax.lanes.graph import Build, Loop, Node, Rolling
 from holonax.lanes.schedule import Block, Expansions, Items, Schedule
@@ -21,13 +22,12 @@ from holonax.solve import Status
 from holonax.system import State, System
 
 
-class Failure(NamedTuple):
-    """A path that meets the `condition` ends a step, after the `body`, with values `then` instead of `otherwise`."""
+class Trial(NamedTuple):
+    """A step whose `ends` hold unless a path is in `doubt`."""
 
-    condition: Node
-    body: Items
-    then: dict[int, Node]
-    otherwise: dict[int, Node]
+    items: Items
+    doubt: Node
+    ends: dict[int, Node]
 
 
 @final
@@ -36,7 +36,9 @@ class Program:
     """A loop over steps: `carried` are the entries of a `Track`, leaf by leaf, of which the first `2n` are q and p, and
     then some `functions` of q.
 
-    `step` is the number of the step, `path` and `key` two words each, `h` the step size.
+    `step` is the number of the step, `path` and `key` two words each, `h` the step size.  Where `again` can make a
+    program for taking a step carefully, with the same numbers carried, this one is a trial: at the end of a step paths
+    may be `IN_DOUBT`, at the state that the step began with.  Most systems never need the other one.
     """
 
     n: int
@@ -49,6 +51,7 @@ class Program:
     path: tuple[Node, ...]
     h: Node
     functions: list[Carried]
+    again: Callable[[], Program] | None = None
 
     @property
     def carried(self) -> list[Node]:
@@ -71,67 +74,101 @@ class Program:
         return self.carried[3 * self.n]
 
     @property
-    def step_and_failure(self) -> tuple[Items, Failure]:
+    def trial(self) -> Trial:
         """A step without its end, which is a branch for paths that fail there (`holonax.path.advance`)."""
-        final, items = self.schedule.final, self.schedule.body
+        items = self.schedule.body
         place = max(place for place, item in enumerate(items) if isinstance(item, Block))
         branch = items[place]
         assert isinstance(branch, Block)
         loop = branch.loop
-        entries = {i: self.results[i].value[1] for i in self.changing}
-        then, otherwise = ({i: final(nodes[k]) for i, k in entries.items()} for nodes in (loop.body, loop.begin))
-        condition = loop.begin[loop.parameters.index(loop.going)]
-        return items[:place], Failure(condition, branch.body, then, otherwise)
+        ends = {i: self.schedule.final(loop.begin[self.results[i].value[1]]) for i in self.changing}
+        return Trial(items[:place], loop.begin[loop.parameters.index(loop.going)], ends)
 
 
 class Target(NamedTuple):
     """What an engine wishes for: `expansions` of functions it does not have, no program of more than `most` operations,
-    noise in tables where `rolling` says so.
+    noise in tables where `rolling` says so; with `trials`, steps that are tried quickly first.
     """
 
     expansions: Expansions
     most: int
     rolling: Rolling | None = None
+    trials: bool = False
 
 
 def program(system: System, method: Method, n: int, dtype: str, target: Target) -> Program:
     """Trace, translate and schedule; `Untranslatable` says why not."""
-    one, word = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((2,), np.uint32)
-    vector, whole = jax.ShapeDtypeStruct((n,), dtype), jax.ShapeDtypeStruct((), np.int32)
-    counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
-    track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole, counts))
+    step = _Step(system, method, n, dtype, target, trial=target.trials)
+    functions = carry_over(step.build, step.loop, step.results, n)
 
-    def step(track: Track, number, h, key, path):  # type: ignore[no-untyped-def]
-        return advance(system, method, track, key, path, number, h)
+    def again() -> Program:
+        larger = target._replace(most=HOPELESS * target.most)
+        carefully = _Step(system, method, n, dtype, larger, trial=False)
+        carry_the_same(carefully.build, carefully.loop, carefully.results, n, functions)
+        return carefully.scheduled([])
 
-    traced = jax.make_jaxpr(step)(track, whole, one, word, word)
-    if (unknowns := most_unknowns(traced.jaxpr)) > MOST_UNKNOWNS:
-        raise Untranslatable(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
-    if (expected := operations(traced.jaxpr)) > HOPELESS * target.most:
-        raise Untranslatable(f"a program of about {expected} operations (its limit is {target.most})")
-    note(f"compiling about {expected} operations, about {expected * SECONDS:.0f} s", seconds=expected * SECONDS)
-    build = Build(target.rolling, target.most)
-    fixed = [build.fresh("input", x, value=name) for x, name in _FIXED(dtype)]
-    h, *words = fixed
-    leaves = jax.tree.leaves(track)
-    begin = [build.fresh("input", leaf.dtype.name) for leaf in leaves for _ in range(int(np.prod(leaf.shape)))]
-    loop = Loop(build, begin, build.alive)
-    entries, places = iter(loop.parameters), []
-    for leaf in leaves:
-        places.append(array_of([next(entries) for _ in range(int(np.prod(leaf.shape)))], leaf.shape))
-    number = build.fresh("input", "int32", loops=frozenset({loop}))
-    status = places[3].item()
-    build.alive = build("equal", status, build.number(Status.CONVERGED, "int32"))
-    pairs = [array_of(words[i : i + 2], (2,)) for i in (0, 2)]
-    ends = look(run_closed(build, traced, [*places, array_of([number], ()), array_of([h], ()), *pairs]))
-    results = [x for array in ends for x in array.flat]
-    wanted = [*range(n, 2 * n), *range(n), *range(3 * n, len(begin))]  # positions as momenta need them
-    carried = carry_over(build, loop, results, n)
-    loop.close(build, build.number(True, "bool"), results)
-    schedule = Schedule(build, loop, wanted, target.expansions, dict(carried))
-    return Program(
-        n, len(method.outcomes), dtype, loop, schedule, number, tuple(words[:2]), tuple(words[2:]), h, carried
-    )
+    return step.scheduled(functions, again if target.trials else None)
+
+
+class _Step:
+    """A step as a graph: the end of a `loop` that is not closed yet."""
+
+    def __init__(self, system: System, method: Method, n: int, dtype: str, target: Target, trial: bool) -> None:
+        one, word = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((2,), np.uint32)
+        vector, whole = jax.ShapeDtypeStruct((n,), dtype), jax.ShapeDtypeStruct((), np.int32)
+        counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
+        track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole, counts))
+
+        def step(track: Track, number, h, key, path):  # type: ignore[no-untyped-def]
+            return advance(system, method, track, key, path, number, h, trial)
+
+        traced = jax.make_jaxpr(step)(track, whole, one, word, word)
+        if (unknowns := most_unknowns(traced.jaxpr)) > MOST_UNKNOWNS:
+            raise Untranslatable(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
+        if (expected := operations(traced.jaxpr)) > HOPELESS * target.most:
+            raise Untranslatable(f"a program of about {expected} operations (its limit is {target.most})")
+        note(f"compiling about {expected} operations, about {expected * SECONDS:.0f} s", seconds=expected * SECONDS)
+        self.n, self.outcomes, self.dtype, self.expansions = n, len(method.outcomes), dtype, target.expansions
+        self.build = build = Build(target.rolling, target.most, trial)
+        fixed = [build.fresh("input", x, value=name) for x, name in _FIXED(dtype)]
+        self.h, *self.words = fixed
+        leaves = jax.tree.leaves(track)
+        begin = [build.fresh("input", leaf.dtype.name) for leaf in leaves for _ in range(int(np.prod(leaf.shape)))]
+        self.loop = Loop(build, begin, build.alive)
+        entries, places = iter(self.loop.parameters), []
+        for leaf in leaves:
+            places.append(array_of([next(entries) for _ in range(int(np.prod(leaf.shape)))], leaf.shape))
+        self.number = build.fresh("input", "int32", loops=frozenset({self.loop}))
+        status = places[3].item()
+        build.alive = build("equal", status, build.number(Status.CONVERGED, "int32"))
+        pairs = [array_of(self.words[i : i + 2], (2,)) for i in (0, 2)]
+        inputs = [*places, array_of([self.number], ()), array_of([self.h], ()), *pairs]
+        self.results = [x for array in look(run_closed(build, traced, inputs)) for x in array.flat]
+
+    def _velocities(self) -> dict[Node, Node]:
+        """What stands for velocities at the beginning of a step: momenta over masses, where these are constants."""
+        n, stand_ins = self.n, {}
+        for i in range(n):
+            p, v = (x.value[0].begin[x.value[1]] if x.name == "result" else x for x in self.results[n + i : 3 * n : n])
+            mass = self.build.number(1, p.dtype) if p is v else p.args[0] if p.name == "multiply" else p
+            if p is not v and not (mass.is_constant and p.args[1] is v):
+                return {}
+            momentum, velocity = self.loop.parameters[n + i], self.loop.parameters[2 * n + i]
+            stand_ins[velocity] = momentum / mass
+        return stand_ins
+
+    def scheduled(self, functions: list[Carried], again: Callable[[], Program] | None = None) -> Program:
+        """With numbers that stand for `functions` of q."""
+        build, loop, n = self.build, self.loop, self.n
+        entries = len(self.results) - len(functions)
+        loop.close(build, build.number(True, "bool"), self.results)
+        wanted = [*range(n, 2 * n), *range(n), *range(3 * n, entries)]  # positions as momenta need them
+        velocities = self._velocities()
+        if again is not None and not velocities:
+            wanted += range(2 * n, 3 * n)  # where Newton's method will begin
+        schedule = Schedule(build, loop, wanted, self.expansions, dict(functions) | velocities)
+        key, path = tuple(self.words[:2]), tuple(self.words[2:])
+        return Program(n, self.outcomes, self.dtype, loop, schedule, self.number, key, path, self.h, functions, again)
 
 
 def _FIXED(dtype: str) -> list[tuple[str, str]]:
