@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint wheel study corpus bench bench-gpu clean
+.PHONY: demo test lint wheel study corpus campaign bench bench-gpu clean
 .DELETE_ON_ERROR:
 
 .venv/ready: pyproject.toml
@@ -35,6 +35,9 @@ study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
 
 corpus: .venv/ready  ## every method on every system that users bring, on every engine (long)
 	$(BIN)/python -m pytest -m 'corpus or not corpus' tests/test_corpus.py tests/test_corpus_statistics.py
+
+campaign: .venv/ready  ## bad input of every kind, and what came of it, counted (a minute)
+	$(BIN)/python tests/campaign.py
 
 .venv/bench: .venv/ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'

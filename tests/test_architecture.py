@@ -9,8 +9,12 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "holonax"
 LAYERS = [  # a module may import from its own layer and from those before it
-    {"errors", "version"},
+    {"errors", "version", "warn", "background"},
     {
+        "checks",
+        "blame",
+        "bounds",
+        "foreign",
         "elementary",
         "elimination",
         "roundoff",
@@ -23,7 +27,7 @@ LAYERS = [  # a module may import from its own layer and from those before it
         "initial",
         "entry",
     },
-    {"eliminated", "lapack"},
+    {"eliminated", "lapack", "closures"},
     {"methods"},
     {"path"},
     {"lanes", "observables", "progress", "systems"},
@@ -31,9 +35,10 @@ LAYERS = [  # a module may import from its own layer and from those before it
     {"engines"},
     {"recording"},
     {"chunks"},
+    {"run", "arguments"},
     {"ensemble"},
-    {"studies", "sampling"},
-    {"report", "naming"},
+    {"studies", "sampling", "target"},
+    {"files", "naming", "report"},
     {"__init__", "cli"},
 ]
 ABOVE = {"report", "cli"}

@@ -1,8 +1,16 @@
-"""The command line, its files, its page, and what is left after Ctrl-C."""
+"""The command line, its files, its page, its exit codes, and what is left after a signal."""
 
+import errno
+import functools
 import json
+import os
+import re
+import resource
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import holonax as hx
-from holonax import cli, engines, naming
+from holonax import cli, engines, files, naming
 from holonax.studies import lockstep, strong_orders
 
 CONVERGE = ["converge", "oscillator", "-m", "EulerA", "-m", "Kicked", "--h", "2^-3..2^-5", "--paths", "40"]
@@ -20,6 +28,36 @@ def invoke(*arguments):
     result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
     return result.output
+
+
+# As the installed script, but with SIGINT as it is in a terminal even if the tests run in the background of a shell.
+SCRIPT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from holonax.cli import main; main()"
+
+find_once = functools.cache(naming.find_system)
+
+
+@pytest.fixture(autouse=True)
+def _compile_once(monkeypatch):
+    """Commands on one system of the catalogue share its compiled programs."""
+    monkeypatch.setattr(cli, "find_system", find_once)
+
+
+@pytest.fixture
+def shell(monkeypatch, capsys):
+    """The command as a shell sees it: exit code, stdout, stderr."""
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["holonax", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        return (caught.value.code, *capsys.readouterr())
+
+    return call
+
+
+def process(*arguments, **environment):
+    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, timeout=300)
 
 
 def test_list_names_every_method_and_system(monkeypatch):
@@ -105,33 +143,336 @@ def test_the_page_opens_in_a_browser(tmp_path):
     assert "EulerA()" in result.stdout
 
 
+RUN = ("run", "oscillator", "-m", "EulerA", "--h", "0.25", "--paths", "4")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "trebuchet"), "there is no system 'trebuchet'"),
+        (("run", "trebuchet"), "there is no system 'trebuchet'; choose one of chain, "),
+        (("run", "pendulm"), "there is no system 'pendulm' (did you mean pendulum or double_pendulum?); choose one"),
+        (("run", "[/red]"), "there is no system '[/red]'"),
+        (("run", "a\x1b[31m\nb:c"), "a [31m b is not a file"),
+        (("run", "pendulum.py"), "a file of yours is named as pendulum.py:NAME"),
         (("run", "missing.py:x"), "missing.py is not a file"),
-        (("run", "pendulum", "-m", "Euler"), "there is no method 'Euler'; choose one of EulerA"),
-        (("run", "pendulum", "-m", "Rattle:3"), "Rattle takes no argument '3'"),
+        (("run", "pendulum", "-m", "rattle"), "there is no method 'rattle' (did you mean Rattle?); choose one of Eul"),
+        (("run", "pendulum", "-m", "Rattle:3"), "Rattle takes no argument '3'; it takes none"),
+        (("run", "pendulum", "-m", "Kicked:scheme=often"), "scheme = 'often': choose one of 'symmetric'"),
+        (("run", "pendulum", "-m", "Langevin"), "Langevin needs friction and temperature; write Langevin:friction,"),
+        (("run", "pendulum", "-m", "Langevin:1,x"), "'x'"),
+        (("run", "pendulum", "-m", "missing.py:x"), "missing.py is not a file"),
         (("run", "pendulum", "--h", "tiny"), "'tiny' is not a step size"),
         (("run", "pendulum", "--h", "0.3"), "not a whole number"),
+        (("run", "pendulum", "--h", "10^400"), "'10^400' is not a step size; it must be positive and finite"),
+        (("run", "pendulum", "--h", "0^-1"), "'0^-1' is not a step size; it must be positive and finite"),
+        (("run", "pendulum", "--h", "inf"), "'inf' is not a step size; it must be positive and finite"),
+        (("run", "pendulum", "--h", "0.125,0.0625"), "h = '0.125,0.0625' names 2 step sizes; a run takes one"),
+        (("run", "pendulum", "--t1", "nan"), "t1 = nan is nan steps"),
+        (("run", "pendulum", "--t1", "1e300", "--h", "1e-300"), "t1 = 1e+300 is inf steps"),
+        (("run", "pendulum", "--paths", "many"), "Invalid value for '--paths'"),
+        (("run", "pendulum", "--on-failure", "hope"), "Invalid value for '--on-failure'"),
+        (("run",), "Missing argument"),
+        (("simulate",), "No such command 'simulate'"),
+        (("converge", "pendulum", "-m", "EulerA", "--t1", "nan"), "t1 = nan"),
+        (("converge", "pendulum", "-m", "EulerA", "--h", "0.1..0.03"), "0.1 is 3.33333 times 0.03, which is no power"),
     ],
 )
-def test_errors_are_one_line(arguments, message, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["holonax", *arguments])
-    monkeypatch.setattr(cli.console, "width", 500, raising=False)
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 2
-    assert message in capsys.readouterr().out
+def test_bad_input_is_one_line_on_stderr_and_exit_code_2(arguments, message, shell):
+    code, out, err = shell(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert "\x1b" not in err
+
+
+def test_no_arguments_show_the_help(shell):
+    code, out, err = shell()
+    assert (code, err) == (0, "")
+    assert "converge" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\nimport nothing_of_that_name\n", "ModuleNotFoundError: No module named 'nothing_of_that_name' (line 2 of "),
+        ("\n\ndef entry(:\n", "SyntaxError: invalid syntax (line 3 of "),
+        ("raise SystemExit(3)\n", "SystemExit: 3 (line 1 of "),
+        ("def entry():\n    raise ValueError('mine\\nat length')\n", "ValueError: mine (line 2 of "),
+        ("def entry():\n    assert False\n", "AssertionError (line 2 of "),
+        ("def entry(size):\n    pass\n", "entry() missing 1 required positional argument: 'size' ("),
+        ("def entri():\n    pass\n", "there is no 'entry' in {file} (did you mean entri?); choose one of entri"),
+        ("def entry():\n    return [1] * 1000\n", "it must be an hx.Entry or a function that returns one"),
+    ],
+)
+def test_errors_of_a_user_s_file_name_its_line(text, message, tmp_path, shell):
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    code, out, err = shell("run", f"{file}:entry")
+    assert (code, out) == (2, "")
+    assert message.format(file=file) in err
+    assert str(file) in err
+    assert err.count("\n") == 1
+
+
+def test_errors_in_the_midst_of_a_user_s_function_name_its_line(tmp_path, shell):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import dataclasses, typing, holonax as hx\n"
+        "@typing.final\n"
+        "@dataclasses.dataclass(frozen=True)\n"
+        "class Broken(hx.EulerMaruyama):\n"
+        "    def step(self, system, state, increment):\n"
+        "        return 1 / 0\n"
+        "entry, method = hx.systems.oscillator(), Broken()\n"
+    )
+    code, out, err = shell("run", f"{file}:entry", "-m", f"{file}:method")
+    assert (code, out) == (2, "")
+    assert err == f"ZeroDivisionError: division by zero (line 6 of {file})\n"
+
+
+def test_our_own_bugs_keep_their_traceback(shell, monkeypatch):
+    monkeypatch.setattr(cli, "simulate", lambda *arguments, **options: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        shell(*RUN)
+
+
+def test_a_user_s_file_replaces_no_module(tmp_path):
+    (tmp_path / "json.py").write_text("import holonax as hx\nentry = hx.systems.oscillator()\n")
+    invoke("run", f"{tmp_path / 'json.py'}:entry", *RUN[2:])
+    assert sys.modules["json"] is json
+
+
+def test_a_device_that_is_not_there(monkeypatch, shell):
+    def devices():
+        raise AssertionError  # as JAX does for JAX_PLATFORMS=cuda on a machine without CUDA
+
+    monkeypatch.setattr(cli.jax, "devices", devices)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    code, out, err = shell(*RUN)
+    assert (code, out) == (2, "")
+    assert err.startswith("JAX does not start with JAX_PLATFORMS=cuda: ")
+    assert err.count("\n") == 1
+
+
+def test_a_device_that_nobody_knows_in_a_process():
+    done = process(*RUN, JAX_PLATFORMS="abacus")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"JAX does not start with JAX_PLATFORMS=abacus: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+TOO_LARGE = ("pendulum", "-m", "Rattle", "--paths", "64", "--h")
+
+
+def test_failed_paths_are_exit_code_1_unless_marked(shell, tmp_path):
+    code, out, err = shell("run", *TOO_LARGE, "1", "--t1", "4", "--out", tmp_path)
+    assert code == 1
+    assert "E energy" in out
+    failed, total, often, name, advice = re.fullmatch(
+        r"(\d+) of (\d+) paths failed, (\d+) of them with status (\w+): (.*)\n", err
+    ).groups()
+    status = np.load(tmp_path / "ends.npz")["status"]
+    most = max(set(status[status != 0].tolist()), key=status.tolist().count)
+    assert (int(failed), int(total)) == (np.count_nonzero(status), 64)
+    assert (int(often), name) == (np.count_nonzero(status == most), hx.Status(most).name)
+    assert advice == hx.Status(most).advice
+    assert json.loads((tmp_path / "run.json").read_text())["failed"] == int(failed)
+    marked = shell("run", *TOO_LARGE, "1", "--t1", "4", "--on-failure", "mark")
+    assert (marked[0], marked[2]) == (0, err)
+
+
+def test_failed_paths_of_a_study_are_exit_code_1_unless_marked(shell):
+    code, out, err = shell("converge", *TOO_LARGE, "1,0.5")
+    assert code == 1
+    assert "strong errors of Rattle()" in out
+    assert re.fullmatch(r"Rattle\(\): paths that failed .* \d+ at h = 1.*leave out the largest step sizes\n", err)
+    assert shell("converge", *TOO_LARGE, "1,0.5", "--on-failure", "mark")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["run", "converge"])
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [("file", "it is a file"), ("file/below", "Not a directory"), ("/proc/holonax", ""), ("/proc", "")],
+)
+def test_a_folder_that_cannot_be_written_is_refused_before_the_run(
+    command, folder, reason, tmp_path, shell, monkeypatch
+):
+    (tmp_path / "file").write_text("in the way")
+    for work in ("simulate", "strong_orders"):
+        monkeypatch.setattr(cli, work, lambda *arguments, **options: pytest.fail("it ran"))
+    code, out, err = shell(command, *RUN[1:4], "--out", tmp_path / folder)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"cannot write into {tmp_path / folder}: {reason}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [RUN, CONVERGE], ids=["run", "converge"])
+def test_a_full_disk_leaves_no_half_of_a_file(command, tmp_path, shell):
+    for name in ("ends.npz", "convergence.png"):
+        (tmp_path / name).write_text("of an earlier run")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        code, out, err = shell(*command, "--out", tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert code == 2
+    assert "E energy" in out or "strong errors" in out  # what it has it shows
+    assert re.fullmatch(rf"cannot write {tmp_path}/\w+\.\w+: {os.strerror(errno.EFBIG)}\n", err)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("ends.npz", "convergence.png"), "of an earlier run"
+    )
+
+
+def test_files_are_there_only_when_they_are_whole(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("before")
+    with files.whole_file(path) as file:
+        file.write(b"after")
+        file.flush()
+        assert path.read_text() == "before"
+    assert path.read_text() == "after"
+
+    def interrupted():
+        with files.whole_file(path) as file:
+            file.write(b"never")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [one.read_text() for one in tmp_path.iterdir()] == ["after"]
+
+
+@pytest.mark.parametrize("command", [RUN, CONVERGE], ids=["run", "converge"])
+def test_every_file_comes_as_a_whole(command, tmp_path, monkeypatch):
+    replace, came = os.replace, set()
+
+    def seen(part, path):
+        came.add(Path(path))
+        replace(part, path)
+
+    monkeypatch.setattr(files.os, "replace", seen)
+    invoke(*command, "--out", tmp_path)
+    assert {*tmp_path.iterdir()} <= came
+
+
+def test_output_that_goes_nowhere():
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this machine")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", SCRIPT, *RUN], stdout=full, stderr=subprocess.PIPE, timeout=300)
+    assert done.returncode == 2
+    assert done.stderr == b"cannot write the output: No space left on device\n"
+
+
+def test_narrow_ascii_terminals(tmp_path):
+    file = tmp_path / "p\u00e9ndule.py"
+    file.write_text("import holonax as hx\nentry = hx.systems.oscillator()\n")
+    done = process("run", f"{file}:entry", *RUN[2:], PYTHONIOENCODING="ascii", COLUMNS="20")
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode("ascii")
+    assert r"p\xe9ndule.py" in text
+    for t in ("0.25", "0.5", "0.75", "1"):
+        assert re.search(rf"^t: {t}, E energy: [\d.]+, \+-: [\d.]+, paths: 4$", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_tables_show_every_number(width, monkeypatch, shell):
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, err = shell("list")
+    assert (code, err) == (0, "")
+    assert "\u2026" not in out
+    for method in hx.Method.examples():
+        assert naming.name_of(method)[: cli._NAME] in out
+    lines = [line for line in out.splitlines() if "double_pendulum" in line]
+    assert [re.findall(r"\b\d+\b", line) for line in lines] == [["4", "2", "2"]]
 
 
 def test_names():
     assert naming.find_method("Lobatto:4") == hx.Lobatto(4)
     assert naming.find_method("Kicked:midpoint") == hx.Kicked("midpoint")
+    assert naming.find_method("Langevin:1,0.5") == hx.Langevin(1.0, 0.5)
+    assert naming.find_method("Langevin:0.5,temperature=2,metropolis=True") == hx.Langevin(0.5, 2.0, metropolis=True)
     assert naming.find_step_sizes("2^-4..2^-6") == [2.0**-4, 2.0**-5, 2.0**-6]
+    assert naming.find_step_sizes("2^-6..2^-4") == [2.0**-4, 2.0**-5, 2.0**-6]
     assert naming.find_step_sizes("0.1,0.05") == [0.1, 0.05]
     with pytest.raises(hx.InputError, match=r"must be an hx\.Entry"):
         naming.find_system(f"{Path(naming.__file__)}:Path")
+
+
+@pytest.mark.parametrize("method", [*hx.Method.examples()], ids=str)
+def test_a_method_is_found_by_its_name(method):
+    assert naming.find_method(naming.name_of(method)) == method
+
+
+def test_a_method_of_one_s_own(tmp_path):
+    (tmp_path / "mine.py").write_text("import holonax as hx\nmethod = hx.VPRK(hx.tableaux.RATTLE)\n")
+    assert naming.find_method(f"{tmp_path / 'mine.py'}:method") == hx.VPRK(hx.tableaux.RATTLE)
+
+
+LONG_RUN = ("run", "--t1", "8", "--paths", "20000000", "-m", "EulerA")
+LONG_STUDY = ("converge", "--h", "2^-3..2^-5", "--paths", "5000000", "-m", "EulerA")
+PATIENCE = 10.0  # seconds to an answer; a run takes 0.2, the figures of a study 2, but machines that test are slow
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "moments"),
+    [
+        (LONG_RUN, signal.SIGINT, (0, 5, 20, 80)),  # the later ones only if nothing was complete before
+        (LONG_RUN, signal.SIGTERM, (1, 5, 20, 80)),
+        (LONG_STUDY, signal.SIGINT, (1, 16, 48, 160)),
+        (LONG_STUDY, signal.SIGTERM, (3,)),
+    ],
+)
+def test_signals_end_a_process_with_what_is_complete(command, number, moments, tmp_path):
+    for moment in moments:
+        out = tmp_path / f"after {moment}"
+        complete = _stop(command, number, moment, tmp_path, out)
+        if complete:
+            break
+    assert complete or moments[1:] == ()
+    if complete and command is LONG_RUN:
+        assert len(np.load(out / "ends.npz")["status"]) == complete
+        assert json.loads((out / "run.json").read_text())["done"] == complete
+    elif complete:
+        assert {"index.html", "results.json"} <= {path.name for path in out.iterdir()}
+
+
+def _stop(command, number, moment, folder, out):
+    """Start a process, signal it that long after it has found its system; the number of complete paths or chunks."""
+    loaded = folder / "loaded"
+    loaded.unlink(missing_ok=True)
+    file = folder / "mine.py"
+    file.write_text(
+        f"import holonax as hx, pathlib\nentry = hx.systems.oscillator()\npathlib.Path({str(loaded)!r}).touch()\n"
+    )
+    arguments = [command[0], f"{file}:entry", *command[1:], "--out", str(out)]
+    # An orderly exit of Python crashes now and then in threads that still compute: it must not try.
+    script = f"import atexit; atexit.register(print, 'orderly'); {SCRIPT}"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            while not loaded.exists():
+                assert child.poll() is None, child.communicate()
+                time.sleep(0.05)
+            time.sleep(moment)
+            assert child.poll() is None, child.communicate()
+            child.send_signal(number)
+            printed, told = child.communicate(timeout=PATIENCE)
+        finally:
+            child.kill()
+    assert child.returncode == 128 + number
+    assert told.startswith("interrupted")
+    assert "orderly" not in printed
+    assert told.count("\n") == 1
+    if " are done" not in told:
+        assert told == "interrupted: nothing is complete yet\n" or moment == 0
+        assert printed == ""
+        assert not out.exists() or not list(out.iterdir())
+        return 0
+    assert "E energy" in printed or "strong errors" in printed
+    return int(re.match(r"interrupted: (\d+) of", told)[1])
 
 
 def test_ctrl_c_leaves_the_paths_that_are_done(monkeypatch):
@@ -171,7 +512,7 @@ def test_ctrl_c_on_a_study_leaves_the_study_of_the_paths_that_are_done(monkeypat
         return original(*args)
 
     monkeypatch.setattr(lockstep, "_advance", advance)
-    monkeypatch.setattr(lockstep.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(lockstep, "cores", lambda: 1)
     with pytest.raises(hx.Interrupted, match="1 of 3 chunks of 256 paths are done") as caught:
         strong_orders(e.system, [hx.EulerA()], e.start, paths=3 * lockstep.CHUNK, **arguments)
     assert caught.value.result[0].paths == lockstep.CHUNK

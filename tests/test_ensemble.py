@@ -39,7 +39,7 @@ def test_save_every():
     end = simulate(save_every=None)
     np.testing.assert_array_equal(end.q, every.q[:, -1:])
     np.testing.assert_allclose(end.t, [0.5])
-    later = simulate(save_every=None, t0=1.0, t1=1.5)
+    later = simulate(save_every=None, t0=1.0, t1=1.5, first_step=0)
     np.testing.assert_array_equal(later.q, end.q)
     np.testing.assert_allclose(later.t, [1.5])
 

@@ -118,9 +118,10 @@ def test_values_that_a_density_closes_over_may_change():
         assert abs(mean + 1 / np.tanh(strength) - 1 / strength) < 5 * error
 
 
-def test_chains_that_stand_still_are_reported():
-    with pytest.warns(hx.StepSizeWarning, match=r"only 0.0% of 400 proposals were accepted"):
+def test_chains_that_stand_still_are_an_error_that_holds_the_samples():
+    with pytest.raises(hx.SimulationError, match=r"0 accepted, .*smaller step_size or a longer warmup") as caught:
         hx.sample(lambda q: -((q @ q) ** 2), None, np.ones(2), step_size=50.0, draws=100, warmup=0)
+    assert caught.value.run.q.shape == (4, 100, 2)
 
 
 def test_a_step_size_that_is_given_is_used():
@@ -131,7 +132,7 @@ def test_a_step_size_that_is_given_is_used():
 
 def test_a_step_that_is_too_large_is_reported():
     with pytest.warns(hx.StepSizeWarning, match="use a smaller h"):
-        samples = draw(step_size=20.0, chains=8)
+        samples = draw(step_size=2.0, chains=8)
     assert np.abs(jax.vmap(jax.vmap(ellipse))(samples.q)).max() < 1e-12
 
 

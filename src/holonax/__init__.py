@@ -11,7 +11,7 @@ if os.environ.get("HOLONAX_ENABLE_X64", "1") != "0":
     jax.config.update("jax_enable_x64", True)
 
 from holonax import eliminated, methods, studies, systems, tableaux
-from holonax.ensemble import Run, simulate
+from holonax.ensemble import simulate
 from holonax.entry import Entry
 from holonax.errors import (
     HolonaxError,
@@ -41,6 +41,7 @@ from holonax.methods import (
 from holonax.noise import Increment, increments
 from holonax.observables import Autocorrelation, Histogram, Max, Mean, Moments
 from holonax.path import Path, integrate
+from holonax.run import Run
 from holonax.sampling import Samples, sample
 from holonax.solve import Newton, Status
 from holonax.studies import Curve, Study, WorkPrecision, strong_order, weak_order, work_precision

@@ -3,55 +3,26 @@
 from __future__ import annotations
 
 import math
-import os
-import warnings
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from holonax.chunks import Walk, in_order
+from holonax.arguments import simulate_arguments
+from holonax.background import in_background, in_order
+from holonax.chunks import Walk
+from holonax.closures import keep_up, keep_up_with
 from holonax.engines import ENGINES, Runner, runner
-from holonax.errors import InputError, Interrupted, SimulationError, StepSizeWarning, whole_number
-from holonax.initial import check_start, most_dependent
+from holonax.errors import Interrupted, SimulationError, StepSizeWarning
 from holonax.methods.base import Method
-from holonax.noise import check_counter
 from holonax.observables import Observable
 from holonax.path import Fate
 from holonax.progress import Bar, notes
 from holonax.recording import Grid, Recorder, Watch
-from holonax.solve import Status
+from holonax.run import Run, describe_failures, in_words
 from holonax.system import State, System
-
-
-@final
-@dataclass(frozen=True)
-class Run:
-    """A simulated ensemble.
-
-    Attributes:
-        t: times, shape (times,).
-        q: positions, shape (paths, times, n); a path that failed stays where it was.
-        p: momenta, likewise.
-        status: per path, 0 if every step was solved, otherwise the `Status` of its first failure.
-        failed_step: per path, the number of the step that failed (from 0), or -1.
-        residual: per path, the largest residual left by Newton, or that of the failure.
-        iterations: per path, the largest number of Newton iterations in a step.
-        counts: per path, how often each outcome of the method came about, by name; empty for most methods.
-        observed: results of the observables, by name.
-    """
-
-    t: np.ndarray
-    q: np.ndarray
-    p: np.ndarray
-    status: np.ndarray
-    failed_step: np.ndarray
-    residual: np.ndarray
-    iterations: np.ndarray
-    counts: dict[str, np.ndarray]
-    observed: dict[str, Any]
+from holonax.warn import warn
 
 
 def simulate(
@@ -64,6 +35,7 @@ def simulate(
     t0: float = 0.0,
     paths: int | None = None,
     seed: int = 0,
+    first_step: int | None = None,
     save_every: int | None = 1,
     observe: Mapping[str, Observable] | None = None,
     engine: str = "auto",
@@ -82,6 +54,8 @@ def simulate(
         t0: time at the start.
         paths: number of paths; left out, one, or as many as `start` holds.
         seed: with the index of a path it determines the noise of that path, whatever else runs beside it.
+        first_step: number that the first step has in that noise; left out, `t0 / h` where that is a whole number, so
+            that a run from `run.state` and `t0=run.t1` goes on with the noise instead of repeating it, and otherwise 0.
         save_every: j keeps the start and every j-th step; None keeps the end alone.
         observe: streaming observables by name, for example `{"energy": hx.Mean(system.energy)}`.
         engine: how chunks of paths run: "llvm" (machine code for this CPU, all cores), "cuda" (an NVIDIA GPU), "xla"
@@ -97,44 +71,43 @@ def simulate(
     >>> run = hx.simulate(entry.system, hx.EulerA(), entry.start, t1=1.0, h=2**-8, paths=10, seed=0, save_every=64)
     >>> run.q.shape, run.t
     ((10, 5, 3), array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
+    >>> longer = hx.simulate(entry.system, hx.EulerA(), run.state, t0=run.t1, t1=2.0, h=2**-8, save_every=64)
+    >>> longer.first_step
+    256
     """
-    steps = _number_of_steps(t0, t1, h)
-    paths = _number_of_paths(paths, start)
-    check_counter("seed", seed)
-    if save_every is not None and not 1 <= (save_every := whole_number("save_every", save_every)) <= steps:
-        raise InputError(f"save_every = {save_every!r}: must be an integer from 1 to the {steps} steps, or None")
-    if not isinstance(method, Method):
-        raise InputError(f"method = {method!r} is not a method; pass an instance such as hx.Kicked()")
-    for name, seen in (observe or {}).items():
-        if not isinstance(seen, Observable):
-            raise InputError(f"observe[{name!r}] = {seen!r} is not an observable; wrap the function: hx.Mean(fn)")
-    _choose("engine", engine, ("auto", *ENGINES))
-    _choose("on_failure", on_failure, ("raise", "mark"))
-    _choose("dtype", dtype, ("float64", "float32"))
-    if jnp.zeros((), dtype).dtype != np.dtype(dtype):
-        raise InputError('dtype = "float64" but JAX has it switched off; unset HOLONAX_ENABLE_X64 or use "float32"')
-    check_start(system, start)
-    method.check(system, start)
+    asked = simulate_arguments(
+        system, method, start, t0=t0, t1=t1, h=h, first_step=first_step, paths=paths, seed=seed, save_every=save_every,
+        observe=observe, engine=engine, engines=ENGINES, dtype=dtype, on_failure=on_failure,
+    )  # fmt: skip
+    start, t0, t1, h, steps, offset, paths, seed, save_every, observe = asked
+    n = start.q.shape[-1]
+    keep_up(system, n)
+    for seen in observe.values():
+        keep_up_with(seen.fn, n)
 
     grid = Grid(save_every, steps)
-    n = start.q.shape[-1]
-    _check_memory(paths, len(grid.numbers), n, np.dtype(dtype))
     recorder = Recorder(grid, paths, n, np.dtype(dtype))
-    views = {name: seen.view(steps, save_every, paths, t0, t1, n, dtype) for name, seen in (observe or {}).items()}
+    views = {name: seen.view(steps, save_every, paths, t0, t1, n, dtype) for name, seen in observe.items()}
     stride = math.gcd(grid.stride, *(view.grid.stride for view in views.values()))
 
+    clock = time.perf_counter()
     with notes(progress):
-        program = runner(engine, system, method, n, dtype)
-    walk = Walk(program, h, seed, steps, stride)
+        program = in_background(runner, engine, system, method, n, dtype)
+    compiling = time.perf_counter() - clock
+    if program.fallback is not None and program.fallback not in _told:
+        _told.add(program.fallback)
+        warn(f"the {program.fallback}; these paths run on the plain XLA engine instead: the same results, more slowly")
+    walk = Walk(program, h, seed, steps, stride, offset)
     chunk = _chunk_size(program, paths)
     initial = State(*(np.asarray(x, dtype) for x in (start.q, start.p, start.guess)))
     fates: list[Fate] = []
+    ends: list[State] = []
     summaries: dict[str, Any] = {}
     counted: dict[int, int] = {}  # path-steps done, by first path of the chunk
 
-    def run_chunk(first: int) -> tuple[Fate, dict[str, Any]] | None:
+    def run_chunk(first: int) -> tuple[Fate, State, dict[str, Any]] | None:
         index = np.arange(first, min(first + chunk, paths))
-        watches = {name: Watch(seen, views[name], index) for name, seen in (observe or {}).items()}
+        watches = {name: Watch(seen, views[name], index) for name, seen in observe.items()}
         column = 0
         for block in walk.blocks(_states(initial, index, _padded(program, len(index), bool(watches))), index):
             column = recorder.see(index, block, column)
@@ -143,7 +116,9 @@ def simulate(
             counted[first] = len(index) * block.done
         if block.done < steps:
             return None  # halted
-        return Fate(*(x[: len(index)] for x in block.fate)), {name: watch.summary() for name, watch in watches.items()}
+        fate, end = Fate(*(x[: len(index)] for x in block.fate)), block.end(grid.last == steps)
+        end = State(*(x if x is None else x[: len(index)] for x in end))
+        return fate, end, {name: watch.summary() for name, watch in watches.items()}
 
     def show_progress() -> None:
         bar.update(sum(list(counted.values())))
@@ -154,11 +129,17 @@ def simulate(
         def time_of(numbers: np.ndarray) -> np.ndarray:
             return t0 + (t1 - t0) * (numbers / steps)
 
-        observed = {name: seen.result(views[name], summaries[name]) for name, seen in (observe or {}).items()}
+        observed = {name: seen.result(views[name], summaries[name]) for name, seen in observe.items()}
         fate = Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
         done = len(fate.status)
         told = fate._asdict() | {"counts": dict(zip(method.outcomes, fate.counts.T, strict=True))}
-        return Run(time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **told, observed=observed)
+        seconds = {"compiling": compiling, "running": time.perf_counter() - clock - compiling}
+        return Run(
+            time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **told, observed=observed,
+            state=_state(ends, recorder.q[:done, -1], recorder.p[:done, -1]), system=in_words(system, n), method=method,
+            h=float(h), t1=float(t1), steps=steps, seed=int(seed), first_step=offset, engine=program.name,
+            reason=_why(engine, program), seconds=seconds,
+        )  # fmt: skip
 
     with Bar(paths * steps, "path-steps", show=progress) as bar:
         try:
@@ -166,8 +147,9 @@ def simulate(
             for done in chunks:
                 assert done is not None
                 fates.append(done[0])
-                for name, summary in done[1].items():
-                    merge = (observe or {})[name].merge
+                ends.append(done[1])
+                for name, summary in done[2].items():
+                    merge = observe[name].merge
                     summaries[name] = merge(summaries[name], summary) if name in summaries else summary
                 show_progress()
         except KeyboardInterrupt:
@@ -179,10 +161,25 @@ def simulate(
 
     run = result()
     if (concern := method.concern(run.counts)) is not None:
-        warnings.warn(concern, StepSizeWarning, stacklevel=2)
+        warn(concern, StepSizeWarning)
     if on_failure == "raise" and run.status.any():
-        raise SimulationError(_describe_failures(system, run, t0, h), run)
+        raise SimulationError(describe_failures(system, run, t0), run)
     return run
+
+
+_told: set[str] = set()  # reasons for another engine: once each is enough
+
+
+def _why(asked: str, program: Runner) -> str:
+    if program.fallback is not None:
+        return f"the {program.fallback}"
+    return "the fastest that this machine has" if asked == "auto" else "asked for"
+
+
+def _state(ends: list[State], q: np.ndarray, p: np.ndarray) -> State:
+    """The ends of all chunks; q and p as they are saved, unless the end is not."""
+    joined = (None if parts[0] is None else np.concatenate(parts) for parts in zip(*ends, strict=True))
+    return State(*(x if known is None else known for known, x in zip(joined, (q, p, None), strict=True)))
 
 
 def _chunk_size(program: Runner, paths: int) -> int:
@@ -201,65 +198,3 @@ def _states(start: State, index: np.ndarray, size: int) -> State:
     """The states of the paths `index`, padded by repeating them."""
     padded = np.resize(index, size)
     return State(*(np.broadcast_to(x, (size, *x.shape)) if x.ndim == 1 else x[padded] for x in start))
-
-
-# What can be wrong with the arguments.
-
-
-def _number_of_steps(t0: float, t1: float, h: float) -> int:
-    for name, value in (("h", h), ("t0", t0), ("t1", t1)):
-        if not math.isfinite(value):
-            raise InputError(f"{name} = {value} is not finite")
-    if h <= 0:
-        raise InputError(f"h = {h}: the step size must be positive")
-    if t1 <= t0:
-        raise InputError(f"t1 = {t1} is not after t0 = {t0}")
-    ratio = (t1 - t0) / h
-    steps = round(ratio)
-    if steps < 1 or abs(ratio - steps) > 1e-9 * ratio:
-        nearest = max(steps, 1)
-        raise InputError(
-            f"t1 - t0 = {t1 - t0} is {ratio:.6g} steps of h = {h}, not a whole number; "
-            f"use t1 = {t0 + nearest * h:.15g} or h = {(t1 - t0) / nearest:.15g}"
-        )
-    return steps
-
-
-def _number_of_paths(paths: int | None, start: State) -> int:
-    held = len(start.q) if np.ndim(start.q) == 2 else None
-    if paths is None:
-        return held or 1
-    paths = whole_number("paths", paths)
-    if paths < 1:
-        raise InputError(f"paths = {paths!r}: must be a positive integer")
-    if held not in (None, paths):
-        raise InputError(f"paths = {paths} but start holds {held} states; leave paths out or make them agree")
-    return paths
-
-
-def _choose(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InputError(f"{name} = {value!r}: choose one of {', '.join(map(repr, known))}")
-
-
-def _check_memory(paths: int, times: int, n: int, dtype: np.dtype) -> None:
-    needed = 2 * paths * times * n * dtype.itemsize
-    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
-    if needed > present:
-        raise InputError(
-            f"q and p at {times} times of {paths} paths need {needed / 2**30:.1f} GiB, this machine has "
-            f"{present / 2**30:.1f}; save less with save_every=, or use observe= with save_every=None"
-        )
-
-
-def _describe_failures(system: System, run: Run, t0: float, h: float) -> str:
-    failed = np.flatnonzero(run.status)
-    path = failed[np.argmin(run.failed_step[failed])]
-    step = run.failed_step[path]
-    singular = run.status[path] == Status.SINGULAR
-    where = f" ({most_dependent(system, run.q[path, -1])})" if singular else ""
-    return (
-        f"{len(failed)} of {len(run.status)} paths failed; first path {path} at step {step} (t = {t0 + step * h:.6g}), "
-        f"residual {run.residual[path]:.2e}, h = {h:g}: {Status(run.status[path]).advice}{where}. "
-        'on_failure="mark" returns the run with run.status instead of raising; it is also in .run of this error.'
-    )

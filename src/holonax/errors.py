@@ -1,6 +1,7 @@
 """Everything that can go wrong, as exceptions whose text says what, the number and the remedy."""
 
 import operator
+from typing import Any
 
 
 class HolonaxError(Exception):
@@ -26,9 +27,21 @@ class SimulationError(HolonaxError, RuntimeError):
         super().__init__(message)
         self.run = run
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (*self.args, self.run)  # or pickle would forget the second argument
+
 
 class StepSizeWarning(UserWarning):
     """A run that is right but slow, because its steps are too large."""
+
+
+_LONGEST = 120  # characters of a value in a message
+
+
+def shown(value: object) -> str:
+    """A value as text, on one line and not too long for a message."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def whole_number(name: str, value: object) -> int:
@@ -38,7 +51,7 @@ def whole_number(name: str, value: object) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise InputError(f"{name} = {value!r}: must be an integer") from None
+        raise InputError(f"{name} = {shown(value)}: must be an integer") from None
 
 
 class Interrupted(KeyboardInterrupt):
@@ -47,3 +60,6 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, message: str, result: object) -> None:
         super().__init__(message)
         self.result = result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (*self.args, self.result)

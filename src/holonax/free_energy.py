@@ -28,8 +28,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holonax.checks import instance, real_number
 from holonax.eliminated import terms
-from holonax.errors import InputError
+from holonax.errors import InputError, whole_number
 from holonax.observables import Mean
 from holonax.observables.base import Over
 from holonax.observables.view import View
@@ -88,8 +89,10 @@ class MeanForce(Mean):
     over: Over = field(default="all", kw_only=True)
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0:
+        instance("system", self.system, System, "pass the system that is simulated")
+        if real_number("temperature", self.temperature) < 0:
             raise InputError(f"temperature = {self.temperature}: must be a number >= 0")
+        whole_number("which", self.which)
         object.__setattr__(self, "fn", self._terms)
         super().__post_init__()
 

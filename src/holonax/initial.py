@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from holonax.errors import StartError
+from holonax.checks import flag, instance, is_traced, real_numbers, untraced
+from holonax.errors import HolonaxError, StartError, shown
 from holonax.projection import project_momentum, project_position
 from holonax.solve import Newton, Status
 from holonax.system import State, System
@@ -21,6 +22,9 @@ single precision)."""
 
 FULL_RANK = 1e-12
 """Smallest ratio of singular values accepted of g', of L_vv and of g' L_vv^-1 g'^T."""
+
+A_SYSTEM = "build one with hx.System(lagrangian, constraint, noise), or pass .system of an entry of hx.systems"
+INSTEAD = "use hx.integrate, which can be differentiated and mapped"
 
 
 def start(system: System, q: Any, v: Any = None, p: Any = None, *, project: bool = False) -> State:
@@ -42,6 +46,8 @@ def start(system: System, q: Any, v: Any = None, p: Any = None, *, project: bool
         ...
     holonax.errors.StartError: g(q) = 1 is not zero: q is off the manifold; correct q or pass project=True
     """
+    instance("system", system, System, A_SYSTEM)
+    flag("project", project)
     if v is not None and p is not None:
         raise StartError("both v and p are given, and one follows from the other; pass only one of them")
     q = _vectors("q", q, None)
@@ -49,20 +55,39 @@ def start(system: System, q: Any, v: Any = None, p: Any = None, *, project: bool
     p = None if p is None else _vectors("p", p, q.shape)
     check_sizes(system, q.shape[-1])
     evaluate = partial(_evaluate, system, project=project)
-    point = jax.jit(evaluate if q.ndim == 1 else jax.vmap(evaluate))(q, v, p)
-    if not any(isinstance(x, jax.core.Tracer) for x in point):  # the Lagrangian too may hold a traced parameter
+    try:
+        point = jax.jit(evaluate if q.ndim == 1 else jax.vmap(evaluate))(q, v, p)
+    except HolonaxError:
+        raise
+    except Exception:
+        system.check_derivatives(q.shape[-1])  # only now, for it takes as long as all else
+        raise
+    if not is_traced(point):  # the Lagrangian too may hold a traced parameter
         _check(point)
     return State(point.q, point.p, point.v)
 
 
-def check_start(system: System, start: State) -> None:
-    """Raise unless `start` is a state, or one state per path, on T*S: it may not come from `hx.start`."""
+def as_state(start: State) -> State:
+    """The start as arrays whose shapes agree; it may not come from `hx.start`."""
     if not isinstance(start, State):
-        raise StartError(f"start = {start!r} is not a state; build it with hx.start(system, q=..., v=...)")
+        raise StartError(f"start = {shown(start)} is not a state; build it with hx.start(system, q=..., v=...)")
     q = _vectors("start.q", start.q, None)
-    p = _vectors("start.p", start.p, q.shape)
-    _check_sizes_once(system, q.shape[-1])
-    _check(_evaluate_momentum(system, q, p))
+    v = None if start.v is None else _vectors("start.v", start.v, q.shape)
+    return State(q, _vectors("start.p", start.p, q.shape), v)
+
+
+def check_start(system: System, start: State) -> State:
+    """The start as arrays, if it is a state, or one state per path, on T*S."""
+    instance("system", system, System, A_SYSTEM)
+    untraced("start", start, INSTEAD)
+    start = as_state(start)
+    n = start.q.shape[-1]
+    check_sizes(system, n)
+    _check_derivatives(system, n)
+    point = _evaluate_momentum(system, start.q, start.p)
+    untraced("what the functions of the system close over", point, INSTEAD)
+    _check(point)
+    return start
 
 
 @partial(jax.jit, static_argnums=0)
@@ -73,20 +98,22 @@ def _evaluate_momentum(system: System, q: Array, p: Array) -> _Point:
 
 def check_sizes(system: System, n: int) -> None:
     """Raise unless the system accepts `n` coordinates and leaves at least one of them free."""
-    if (objection := system.objection(n)) is not None:
-        raise StartError(f"{objection}; give q the number of coordinates that the system is written for")
-    if system.n is not None and system.n != n:
-        raise StartError(f"q has {n} coordinates but the system was built with n = {system.n}")
     k, _ = system.sizes(n)
+    if system.n is not None and system.n != n:
+        raise StartError(f"q has {n} coordinates but the system was built with n = {system.n}; they must agree")
     if k >= n:
         raise StartError(f"k = {k} constraints leave nothing free of n = {n} coordinates; k must be below n")
 
 
-_check_sizes_once = lru_cache(maxsize=128)(check_sizes)
-"""For starts of an ensemble, whose systems are kept anyway: it takes milliseconds."""
+_check_derivatives = lru_cache(maxsize=128)(System.check_derivatives)
+"""Once, for starts of an ensemble, whose systems are kept anyway: it takes tens of milliseconds."""
 
 
 def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:
+    if not is_traced(values):
+        values = real_numbers(name, values, "pass n coordinates, such as [1.0, 0.0, 0.0]")
+    elif jnp.issubdtype((values := jnp.asarray(values)).dtype, jnp.complexfloating):
+        raise StartError(f"{name} is of type {values.dtype}; coordinates are real: pass real and imaginary parts")
     array = jnp.asarray(values, jnp.result_type(float))
     if shape is None and (array.ndim not in (1, 2) or array.shape[-1] == 0):
         raise StartError(f"{name} has shape {array.shape}; it must be (n,), or (paths, n) for one state per path")
@@ -94,7 +121,7 @@ def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:
         raise StartError(f"{name} has shape {array.shape} but q has {shape}; they must agree")
     if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
         where = np.argwhere(~np.isfinite(np.asarray(array)))[0]
-        raise StartError(f"{name}[{', '.join(map(str, where))}] = {array[tuple(where)]} is not finite")
+        raise StartError(f"{name}[{', '.join(map(str, where))}] = {array[tuple(where)]} is not finite; correct it")
     return array
 
 

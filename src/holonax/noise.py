@@ -16,9 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from holonax.checks import at_least, instance, is_traced, memory, positive
 from holonax.elementary import log, sine_and_cosine
-from holonax.errors import InputError
+from holonax.errors import InputError, shown, whole_number
 from holonax.system import System
+
+STEPS_OF_A_PATH = 2**32
+"""Steps that have noise of their own: the counter has 32 bits for them."""
 
 _ROUNDS = 10
 _MULTIPLIERS = (np.uint32(0xD2511F53), np.uint32(0xCD9E8D57))
@@ -46,8 +50,10 @@ class Increment(NamedTuple):
         With $J = \int W\,ds = h(\Delta W/2 + H)$ over a step, lengths and increments add, and a step that begins at
         $W_i$ contributes $J_i + h_i W_i$ to the joined integral.
         """
+        if jnp.ndim(self.dW) != 2:
+            raise InputError(f"dW has shape {jnp.shape(self.dW)}: only a sequence of steps, (steps, m), can be joined")
         steps = self.dW.shape[0]
-        if factor < 1 or steps % factor:
+        if whole_number("factor", factor) < 1 or steps % factor:
             raise InputError(f"{steps} steps cannot be joined by {factor}: the number of steps must be a multiple")
         h, dW, H = (x.reshape(steps // factor, factor, *x.shape[1:]) for x in self)
         begin = jnp.cumsum(dW, axis=1) - dW
@@ -178,10 +184,14 @@ def spread(seed: int, number: int) -> list[int]:
 
 def check_counter(name: str, value: Any) -> None:
     """Raise unless `value` can be a seed or a path index (traced values cannot be looked at)."""
-    if isinstance(value, (jax.core.Tracer, Array, np.ndarray)):
+    if is_traced(value):
         return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
-        raise InputError(f"{name} = {value!r}: must be an integer from 0 to 2**64 - 1")
+    try:
+        number = whole_number(name, value)
+    except InputError:
+        number = -1
+    if not 0 <= number < 2**64:
+        raise InputError(f"{name} = {shown(value)}: must be an integer from 0 to 2**64 - 1")
 
 
 class Driven(Protocol):
@@ -209,13 +219,19 @@ def increments(
     """
     check_counter("seed", seed)
     check_counter("path", path)
-    if not isinstance(steps, (int, np.integer)) or steps < 1:
-        raise InputError(f"steps = {steps!r}: must be a positive integer")
-    if not isinstance(h, jax.core.Tracer) and not (np.isfinite(h) and h > 0):
-        raise InputError(f"h = {h}: the step size must be positive and finite")
+    steps = at_least(1, "steps", steps, "must be a positive integer")
+    if steps > STEPS_OF_A_PATH:
+        raise InputError(f"steps = {steps}: the noise of a path has 2**32 steps; use fewer and larger ones")
+    if not is_traced(h):
+        h = positive("h", h, "the step size must be positive")
+    instance("system", system, System, "build one with hx.System(lagrangian, constraint, noise)")
     n = system.dimension()
+    if method is not None and (isinstance(method, type) or not hasattr(method, "noises")):
+        raise InputError(f"method = {shown(method)} is not a method; pass an instance such as hx.Langevin(1.0, 1.0)")
     m = system.sizes(n)[1] if method is None else method.noises(system, n)
-    return _sequence(words(seed), words(path), jnp.asarray(h, jnp.result_type(float)), int(steps), m)
+    remedy = "use fewer steps, or hx.simulate, which stores none of them"
+    memory(f"{steps} steps of {m} Wiener processes", 8 * steps * (2 * m + 1), remedy)
+    return _sequence(words(seed), words(path), jnp.asarray(h, jnp.result_type(float)), steps, m)
 
 
 def _sequence_of_steps(key: Array, path: Array, h: Array, steps: int, processes: int) -> Increment:

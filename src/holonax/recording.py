@@ -17,6 +17,7 @@ from jax import Array
 from holonax.engines import ROWS
 from holonax.observables import Grid, Observable, Seen, View
 from holonax.path import Fate
+from holonax.system import State
 
 
 @final
@@ -32,6 +33,7 @@ class Block:
     q: Array
     p: Array
     look: Callable[[], Fate]
+    end: Callable[[bool], State]  # where the paths are; q and p only if they are not known from elsewhere
     paths: int
 
     @cached_property

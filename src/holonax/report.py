@@ -1,4 +1,4 @@
-"""Studies on disk: figures (PNG, SVG), numbers (CSV, JSON) and one HTML page that opens without a network."""
+"""Runs and studies on disk: figures (PNG, SVG), numbers (CSV, JSON) and one HTML page that opens without a network."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from holonax.files import prepare_folder, whole_file, write_text
+from holonax.run import Run
 from holonax.studies.study import Study
 from holonax.version import __version__
 
@@ -41,6 +43,21 @@ def versions() -> dict[str, str]:
     }
 
 
+def write_run(directory: Path, specification: Mapping[str, Any], run: Run) -> None:
+    """Write the ends of the paths, what was asked, and the energy that the run observed."""
+    with whole_file(directory / "ends.npz") as file:
+        np.savez(file, t=run.t, q=run.q, p=run.p, status=run.status)
+    energy = run.observed["energy"]
+    record = {
+        "specification": specification,
+        "versions": versions(),
+        "done": len(run.status),
+        "failed": int(np.count_nonzero(run.status)),
+        "energy": {"t": energy.t.tolist(), "mean": energy.mean.tolist(), "stderr": energy.stderr.tolist()},
+    }
+    write_text(directory / "run.json", to_json(record))
+
+
 def write_report(
     directory: Path,
     title: str,
@@ -49,18 +66,20 @@ def write_report(
     specification: Mapping[str, Any],
 ) -> Path:
     """Write everything into `directory`; the path of the page."""
-    directory.mkdir(parents=True, exist_ok=True)
+    prepare_folder(directory)
     drawings = {}
     for name, figure in figures.items():
-        figure.savefig(directory / f"{name}.png", dpi=150)
-        figure.savefig(directory / f"{name}.svg")
+        for kind in ("png", "svg"):
+            with whole_file(directory / f"{name}.{kind}") as file:
+                figure.savefig(file, format=kind, dpi=150)
         drawings[name] = _inline(figure)
     full = {"versions": versions(), **specification}
     rows = [row for study in studies for row in study.rows()]
-    with (directory / "results.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(directory / "results.csv", table.getvalue())
     record = {
         "title": title,
         "specification": full,
@@ -68,9 +87,9 @@ def write_report(
         "results": rows,
         "notes": [note for study in studies for note in study.notes],
     }
-    (directory / "results.json").write_text(to_json(record))
+    write_text(directory / "results.json", to_json(record))
     page = directory / "index.html"
-    page.write_text(_page(title, studies, drawings, full))
+    write_text(page, _page(title, studies, drawings, full))
     return page
 
 

@@ -1,42 +1,34 @@
-r"""`sample`: a density on $\{g = 0\}$, by many Langevin chains.
-
-Langevin dynamics with the Lagrangian $L = \frac12 v^T M v + \log\rho(q)$ at temperature 1 samples $\rho\,d\sigma_M$,
-where $\sigma_M$ is the surface measure of the metric $M$.  In terms of what users mean by a density on a surface,
-
-$$ d\sigma_M = \sqrt{\det M}\,\sqrt{\det(g' M^{-1} g'^T)}\;\delta(g(q))\,dq
-            = \sqrt{\det M}\,\sqrt{\frac{\det(g' M^{-1} g'^T)}{\det(g' g'^T)}}\;d\sigma, $$
-
-the first by the co-area formula with the metric $M$, the second with the Euclidean one.  Dividing by the factor in
-front gives a target that does not depend on $M$: the mass matrix is then a matter of speed alone.
-"""
+r"""`sample`: a density on $\{g = 0\}$, by many Langevin chains."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holonax.checks import at_least, choice, count_of_steps, flag, memory, positive, real_number, real_numbers
 from holonax.ensemble import simulate
-from holonax.errors import InputError, StepSizeWarning, whole_number
+from holonax.errors import InputError, SimulationError, StepSizeWarning, shown
 from holonax.initial import start
 from holonax.methods.langevin import Langevin
 from holonax.noise import check_counter, spread
 from holonax.progress import Bar
 from holonax.solve import Newton
 from holonax.system import State, System
+from holonax.target import MEASURES, langevin_system
+from holonax.warn import warn
 
 ROUNDS = 20
 """Warm-up takes this many rounds, the step size being corrected after each of them."""
 
-MEASURES = ("surface", "delta")
+STUCK = 0.01
+"""Share of accepted proposals below which there are no samples to speak of."""
 
 _LARGEST_CORRECTION = 1.5  # of log h, from one round to the next
 _FIRST_GUESS = 0.1
@@ -139,28 +131,28 @@ def sample(
     >>> bool(abs(means.mean() + 0.313035) < 5 * means.std() / 8)
     True
     """
-    if measure not in MEASURES:
-        raise InputError(f"measure = {measure!r}: choose one of {', '.join(map(repr, MEASURES))}")
-    draws, thin, warmup = (whole_number(name, x) for name, x in (("draws", draws), ("thin", thin), ("warmup", warmup)))
-    if draws < 1 or thin < 1 or warmup < 0:
-        raise InputError(f"draws = {draws}, thin = {thin}, warmup = {warmup}: must be positive (warmup may be 0)")
+    choice("measure", measure, MEASURES)
+    flag("metropolis", metropolis)
+    draws, thin = (at_least(1, name, x, "must be positive") for name, x in (("draws", draws), ("thin", thin)))
+    warmup = at_least(0, "warmup", warmup, "must be 0 or positive")
     if step_size is None and warmup < ROUNDS:
         raise InputError(
             f"warmup = {warmup}: at least {ROUNDS} steps are needed to find the step size, or give step_size="
         )
-    if not 0.0 < target_acceptance < 1.0:
+    if not 0.0 < real_number("target_acceptance", target_acceptance) < 1.0:
         raise InputError(f"target_acceptance = {target_acceptance}: must lie between 0 and 1")
-    for name, value in (("target_energy_error", target_energy_error), ("step_size", step_size)):
-        if value is not None and not 0.0 < value < math.inf:
-            raise InputError(f"{name} = {value}: must be positive")
+    positive("target_energy_error", target_energy_error)
+    if step_size is not None:
+        step_size = positive("step_size", step_size)
     check_counter("seed", seed)
-    if not np.all(np.asarray(friction) > 0):
-        raise InputError(f"friction = {friction}: must be positive; without it nothing drives the chains")
+    if not np.all(real_numbers("friction", friction, "pass a positive number") > 0):
+        raise InputError(f"friction = {shown(friction)}: must be positive; without it nothing drives the chains")
 
     q = _places(q0, chains)
     n = q.shape[1]
-    told = tuple(_fingerprint(function, n) for function in (log_density, constraint) if function is not None)
-    system = _system(_Target(log_density, constraint, told, n, _mass_key(mass, n), measure))
+    count_of_steps(draws * thin, f"draws = {draws} with thin = {thin} are {draws * thin} steps", "draw fewer")
+    memory(f"draws = {draws} of {len(q)} chains", 16 * len(q) * draws * n, "draw fewer, with a larger thin=")
+    system = langevin_system(log_density, constraint, n, mass, measure)
     method = Langevin(friction, 1.0, splitting, None, inner, metropolis, Newton(max_iterations=_ITERATIONS))
     target = _energy_error(target_acceptance) if metropolis else target_energy_error
     *seeds, last_seed = spread(seed, ROUNDS + 1)
@@ -168,9 +160,26 @@ def sample(
     found = _warm_up(system, method, start(system, q), warmup, step_size, target, seeds, running, progress)
     h = found.step_size
     running |= {"save_every": thin, "progress": progress}
-    run = simulate(system, method, found.state, t1=h * draws * thin, h=h, seed=last_seed, **running)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", StepSizeWarning)
+        run = simulate(system, method, found.state, t1=h * draws * thin, h=h, seed=last_seed, **running)
     accepted = run.counts["accepted"] / (draws * thin) if metropolis else np.ones(len(q))
-    return Samples(run.q[:, 1:], h, accepted, found.energy_error, run.counts, thin)
+    samples = Samples(run.q[:, 1:], h, accepted, found.energy_error, run.counts, thin)
+    if accepted.mean() < STUCK and len(q) * draws * thin >= 1 / STUCK:
+        raise SimulationError(_describe_standstill(samples), samples)
+    for warning in raised:
+        warn(str(warning.message), warning.category)
+    return samples
+
+
+def _describe_standstill(samples: Samples) -> str:
+    counts = {name: int(number.sum()) for name, number in samples.counts.items()}
+    outcomes = ", ".join(f"{number} {name}" for name, number in counts.items())
+    return (
+        f"the chains stand still: at step_size = {samples.step_size:.3g} the proposals were {outcomes}; give a smaller "
+        "step_size or a longer warmup, scale the coordinates alike (mass=), or, where most are unsolved or not "
+        "reversible, make the constraints independent. The samples are in .run of this error."
+    )
 
 
 class _WarmedUp(NamedTuple):
@@ -237,69 +246,13 @@ def _energy_error(acceptance: float) -> float:
 
 
 def _places(q0: Any, chains: int | None) -> np.ndarray:
-    q = np.asarray(q0, float)
-    if chains is not None and whole_number("chains", chains) < 1:
-        raise InputError(f"chains = {chains}: must be a positive integer")
-    if q.ndim == 1:
-        return np.tile(q, (4 if chains is None else chains, 1))
-    if q.ndim != 2 or chains not in (None, len(q)):
+    q = real_numbers("q0", q0, "pass n coordinates, such as [1.0, 0.0, 0.0], or such a row for each chain")
+    if chains is not None:
+        at_least(1, "chains", chains, "must be a positive integer")
+    if q.ndim not in (1, 2) or q.shape[-1] == 0 or (q.ndim == 2 and chains not in (None, len(q))):
         raise InputError(f"q0 has shape {q.shape}; it must be (n,), or (chains, n) with chains = {chains}")
-    return q
-
-
-def _mass_key(mass: Any, n: int) -> tuple[tuple[float, ...], ...] | None:
-    """The mass matrix as something that can be compared."""
-    if mass is None:
-        return None
-    matrix = np.asarray(mass, float)
-    if matrix.shape in ((), (n,)):
-        matrix = np.diag(np.broadcast_to(matrix, n))
-    if matrix.shape != (n, n) or not np.allclose(matrix, matrix.T) or not np.linalg.eigvalsh(matrix).min() > 0:
-        raise InputError(f"mass must be a positive number, n = {n} of them, or a symmetric positive matrix ({n}, {n})")
-    return tuple(map(tuple, (0.5 * (matrix + matrix.T)).tolist()))
-
-
-@dataclass(frozen=True)
-class _Target:
-    """What is sampled.  Two targets are equal if their functions compute the same, whatever they close over now."""
-
-    log_density: Callable[[Array], Array] = field(compare=False)
-    constraint: Callable[[Array], Array] | None = field(compare=False)
-    fingerprints: tuple[Any, ...]
-    n: int
-    mass: tuple[tuple[float, ...], ...] | None
-    measure: str
-
-
-def _fingerprint(function: Callable[[Array], Array], n: int) -> tuple[Any, ...]:
-    """A traced function as text, and the values of the arrays in it."""
-    traced = jax.make_jaxpr(lambda q: function(q))(jnp.zeros(n))  # JAX would remember what it has traced before
-    return str(traced.jaxpr), *((x.shape, np.asarray(x).tobytes()) for x in map(np.asarray, traced.consts))
-
-
-@lru_cache(maxsize=64)
-def _system(target: _Target) -> System:
-    """The Langevin system that samples the density; the same one, hence compiled once, for equal targets."""
-    log_density, constraint, n, mass, measure = (
-        target.log_density, target.constraint, target.n, target.mass, target.measure
-    )  # fmt: skip
-    M = np.eye(n) if mass is None else np.array(mass)
-    inverse = np.linalg.inv(M)
-    surface = System(lambda q, v: 0.5 * v @ M @ v, constraint, n=n)
-
-    def potential(q: Array) -> Array:
-        if constraint is None or (measure == "surface" and mass is None):
-            return log_density(q)
-        G = jax.jacfwd(surface.g)(q)
-        if measure == "delta":
-            return log_density(q) - 0.5 * _log_determinant(G @ inverse @ G.T)
-        return log_density(q) - 0.5 * (_log_determinant(G @ inverse @ G.T) - _log_determinant(G @ G.T))
-
-    return System(lambda q, v: surface.lagrangian(q, v) + potential(q), constraint, n=n)
-
-
-def _log_determinant(matrix: Array) -> Array:
-    """Of a symmetric positive matrix."""
-    if len(matrix) == 1:
-        return jnp.log(matrix[0, 0])
-    return 2 * jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(matrix))))
+    if q.ndim == 2:
+        return q
+    chains = 4 if chains is None else chains
+    memory(f"the states of chains = {chains}", 16 * chains * len(q), "use fewer")
+    return np.tile(q, (chains, 1))

@@ -19,6 +19,7 @@ from jax.extend.core import Jaxpr, Primitive
 from jax.flatten_util import ravel_pytree
 from jax.interpreters import batching, mlir
 
+from holonax.checks import at_least, real_number
 from holonax.elimination import Elimination
 from holonax.errors import InputError
 from holonax.roundoff import SOLVED, with_magnitudes
@@ -107,9 +108,8 @@ class Newton:
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_iterations < 1:
-            raise InputError(f"max_iterations = {self.max_iterations}: Newton needs at least 1 iteration")
-        if self.tolerance is not None and not 0.0 < self.tolerance < 1.0:
+        at_least(1, "max_iterations", self.max_iterations, "Newton needs at least 1 iteration")
+        if self.tolerance is not None and not 0.0 < real_number("tolerance", self.tolerance) < 1.0:
             raise InputError(f"tolerance = {self.tolerance}: must lie between 0 and 1 (None asks for round-off)")
 
     def bound(self, dtype: Any) -> float:

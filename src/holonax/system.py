@@ -8,20 +8,19 @@ Three plain functions say it all; every derivative that the methods need is one 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
+from holonax.checks import at_least
 from holonax.errors import InputError
+from holonax.foreign import LARGEST_GUESSED_DIMENSION, Foreign
 from holonax.solve import Newton, Status
-
-LARGEST_GUESSED_DIMENSION = 64
 
 
 class State(NamedTuple):
@@ -65,12 +64,12 @@ class System:
     n: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("lagrangian", "constraint", "noise"):
-            function = getattr(self, name)
-            if not callable(function) and (name == "lagrangian" or function is not None):
-                raise InputError(f"{name} = {function!r} is not a function; write it as a plain Python function")
-        if self.n is not None and self.n < 1:
-            raise InputError(f"n = {self.n}: a system has at least 1 coordinate")
+        for function in self.functions():
+            function.check()
+        if self.n is not None:
+            object.__setattr__(self, "n", at_least(1, "n", self.n, "a system has at least 1 coordinate"))
+        for function in self.functions():
+            function.check_signature()
 
     # The three functions as vectors, also where there are none.
 
@@ -125,48 +124,37 @@ class System:
 
     # Sizes.
 
+    def functions(self) -> Iterator[Foreign]:
+        """What there is of lagrangian, constraint and noise, to be tried out."""
+        yield Foreign("lagrangian", self.lagrangian, ("q", "v"), "number")
+        if self.constraint is not None:
+            yield Foreign("constraint", self.constraint, ("q",), "vector")
+        if self.noise is not None:
+            yield Foreign("noise", self.noise, ("q",), "vector")
+
     def sizes(self, n: int) -> tuple[int, int]:
         """Number of constraints and of stochastic potentials `(k, m)` at `n` coordinates."""
-        q = jax.ShapeDtypeStruct((n,), jnp.result_type(float))
-        shapes = {"lagrangian": jax.eval_shape(self.lagrangian, q, q).shape}
-        if shapes["lagrangian"] != ():
-            raise InputError(f"lagrangian returns shape {shapes['lagrangian']} for n = {n}; it must return a scalar")
-        for name, function in (("constraint", self.g), ("noise", self.gamma)):
-            shapes[name] = jax.eval_shape(function, q).shape
-            if len(shapes[name]) != 1:
-                raise InputError(f"{name} returns shape {shapes[name]} for n = {n}; return a scalar or a vector")
-        return shapes["constraint"][0], shapes["noise"][0]
+        sizes = {function.name: math.prod(function.result(n).shape) for function in self.functions()}
+        return sizes.get("constraint", 0), sizes.get("noise", 0)
 
     def dimension(self) -> int:
         """`n` as given, or the smallest number of coordinates that lagrangian, constraint and noise accept."""
         if self.n is not None:
             return self.n
         for n in range(1, LARGEST_GUESSED_DIMENSION + 1):
-            if self.objection(n) is None:
+            if all(function.accepts(n) for function in self.functions()):
                 return n
+        for function in self.functions():
+            function.check_anywhere()
         raise InputError(
             f"no number of coordinates up to {LARGEST_GUESSED_DIMENSION} fits lagrangian, constraint and noise; "
             "say it: hx.System(..., n=...)"
         )
 
-    def objection(self, n: int) -> str | None:
-        """Why the functions do not accept `n` coordinates, or None.
-
-        Indices are tried on NumPy arrays, because one out of range raises there, whereas JAX clamps it silently.
-        """
-        q = np.full(n, 0.5)
-        for name, arguments in (("lagrangian", (q, q)), ("constraint", (q,)), ("noise", (q,))):
-            function = getattr(self, name)
-            with np.errstate(all="ignore"), contextlib.suppress(AttributeError, TypeError, ValueError):
-                try:  # what else a function that wants JAX arrays may raise here means nothing
-                    function and function(*arguments)
-                except IndexError as error:
-                    return f"{name} does not accept {n} coordinates: {error}"
-        try:
-            self.sizes(n)
-        except (TypeError, ValueError) as error:
-            return f"the functions of the system do not accept {n} coordinates: {error}"
-        return None
+    def check_derivatives(self, n: int) -> None:
+        """Raise unless the functions have the derivatives that methods need, at `n` coordinates."""
+        for function in self.functions():
+            function.check_derivatives(n)
 
 
 def _pullback(function: Callable[[Array], Array], q: Array, w: Array) -> Array:

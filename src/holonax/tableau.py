@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from holonax.errors import TableauError
+from holonax.errors import TableauError, shown
 
 _SAME = 1e-12
 """Two coefficients closer than this are equal: entries are rounded once, to float64."""
@@ -21,9 +21,9 @@ def _frozen(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
     try:
         array = np.array([[float(x) for x in row] if np.ndim(row) else float(row) for row in values])
     except (TypeError, ValueError) as error:
-        raise TableauError(f"{name} = {values!r} is not an array of numbers: {error}") from None
+        raise TableauError(f"{name} = {shown(values)} is not an array of numbers: {error}") from None
     if array.shape != shape:
-        raise TableauError(f"{name} has shape {array.shape}; {shape} is needed")
+        raise TableauError(f"{name} has shape {array.shape}; {shape} is needed, for b has {shape[0]} weights")
     if not np.isfinite(array).all():
         raise TableauError(f"{name} = {array.tolist()} holds a number that is not finite")
     array.setflags(write=False)
@@ -49,7 +49,12 @@ class Tableau:
     kappa: Any = None
 
     def __post_init__(self) -> None:
-        s = len(self.b)
+        try:
+            s = len(self.b)
+        except TypeError:
+            raise TableauError(
+                f"b = {shown(self.b)} is not a list of weights; pass numbers such as [0.5, 0.5]"
+            ) from None
         if s == 0:
             raise TableauError("b is empty; a tableau has at least 1 stage")
         given = {

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from holonax.errors import TableauError
+from holonax.errors import TableauError, shown
 from holonax.tableau import Kicks, Tableau
 
 _DIGITS = 50
@@ -63,11 +63,15 @@ def _lagrange(nodes: list[Decimal], j: int) -> Polynomial:
     return polynomial
 
 
-@cache
 def lobatto(stages: int) -> Tableau:
     """Lobatto IIIA with 2 to 6 stages (order 2 stages - 2), noise weights `nu = b`, `kappa = 0`."""
-    if stages not in (2, 3, 4, 5, 6):
-        raise TableauError(f"stages = {stages!r}: Lobatto tableaux are provided for 2, 3, 4, 5 and 6 stages")
+    if isinstance(stages, bool) or not isinstance(stages, (int, np.integer)) or not 2 <= stages <= 6:
+        raise TableauError(f"stages = {shown(stages)}: Lobatto tableaux are provided for 2, 3, 4, 5 and 6 stages")
+    return _lobatto(int(stages))
+
+
+@cache
+def _lobatto(stages: int) -> Tableau:
     with localcontext(prec=_DIGITS):
         nodes = _lobatto_nodes(stages)
         integrals = [_integral(_lagrange(nodes, j)) for j in range(stages)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import warnings
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import jax
 
+from holonax.closures import FORGET
 from holonax.engines import cuda, llvm, plain, xla
 from holonax.engines.base import ROWS, Runner
 from holonax.errors import InputError
@@ -29,7 +29,7 @@ def automatic() -> str:
 def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> Runner:
     """The compiled program of an engine: made once per system, method, size and type.
 
-    What cannot be turned into lanes runs on the plain engine, and a warning says why.
+    What cannot be turned into lanes runs on the plain engine, whose `fallback` says why.
     """
     name = automatic() if engine == "auto" else engine
     if (reason := ENGINES[name].missing()) is not None:
@@ -37,18 +37,12 @@ def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> R
     try:
         return ENGINES[name].prepare(system, method, n, dtype)
     except (Untranslatable, RecursionError) as error:
-        _say(name, "expressions so deeply nested" if isinstance(error, RecursionError) else str(error))
-        return plain.prepare(system, method, n, dtype)
+        reason = "expressions so deeply nested" if isinstance(error, RecursionError) else str(error)
+        instead = plain.prepare(system, method, n, dtype)
+        instead.fallback = f"{name!r} engine cannot translate {reason}"
+        return instead
 
 
-@cache
-def _say(engine: str, reason: str) -> None:
-    """Once per reason."""
-    warnings.warn(
-        f"the {engine!r} engine cannot translate {reason}; these paths run on the plain XLA engine instead: "
-        "the same results, more slowly",
-        stacklevel=6,
-    )
-
+FORGET.append(runner.cache_clear)
 
 __all__ = ["ENGINES", "ROWS", "Runner", "automatic", "runner"]

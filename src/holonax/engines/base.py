@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from holonax.lanes.carry import values
 from holonax.lanes.program import Program
 from holonax.path import Fate, begin
 from holonax.system import State
@@ -25,8 +24,12 @@ class Runner(ABC):
         chunk: paths per call, at most.
         grain: the number of paths in a call is a multiple of it; equal to `chunk` where it cannot vary.
         workers: how many calls may run at a time.
+        name: of the engine.
+        fallback: if another engine was meant, why it cannot serve.
     """
 
+    name: str
+    fallback: str | None = None
     chunk: int
     grain: int
     workers: int
@@ -37,9 +40,11 @@ class Runner(ABC):
 
     @abstractmethod
     def advance(
-        self, carried: Any, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+        self, carried: Any, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """Take the steps `first`..`stop - 1`, recording q and p at every multiple of `stride` after `first`.
+
+        The noise of step i is that with the number i + `offset`, as which a failing step is reported too.
 
         Returns what is carried on, and two arrays (rows, paths, n) whose first rows are the recorded ones, of which
         there are never more than ROWS; what follows has no meaning.
@@ -48,6 +53,14 @@ class Runner(ABC):
     @abstractmethod
     def fate(self, carried: Any) -> Fate:
         """How the paths fared so far, as NumPy arrays."""
+
+    @abstractmethod
+    def places(self, carried: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and momenta, as NumPy arrays (paths, n)."""
+
+    @abstractmethod
+    def velocities(self, carried: Any) -> np.ndarray | None:
+        """Where Newton's method would begin, unless the program knows that by itself."""
 
 
 def cores() -> int:
@@ -66,7 +79,8 @@ class LaneRunner(Runner):
         state = State(*(np.asarray(x, self.program.dtype) for x in states))
         track = begin(state, self.program.outcomes)
         entries = [x for leaf in jax.tree.leaves(track) for x in (leaf.T if leaf.ndim == 2 else leaf[None])]
-        return [*entries, *values(self.program.functions, dict(zip(self.program.carried, entries, strict=False)))]
+        unknown = np.broadcast_to(np.array(np.nan, self.program.dtype), len(state.q))
+        return [*entries, *[unknown] * len(self.program.functions)]
 
     def begin(self, states: State) -> list[Any]:
         """The entries, one array each."""
@@ -79,6 +93,18 @@ class LaneRunner(Runner):
         fate = [np.array(x) for x in jax.device_get(carried[first : first + len(single) + outcomes])]
         counts = np.array(fate[len(single) :], np.int32).reshape(outcomes, len(fate[0]))
         return Fate(*fate[: len(single)], counts.T)  # type: ignore[call-arg]
+
+    def places(self, carried: list) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and momenta, as NumPy arrays (paths, n)."""
+        return self._vectors(carried, 0), self._vectors(carried, self.program.n)
+
+    def velocities(self, carried: list) -> np.ndarray | None:
+        """Where Newton's method would begin, unless the program knows that by itself."""
+        place = 2 * self.program.n
+        return self._vectors(carried, place) if place in self.program.changing else None
+
+    def _vectors(self, carried: list, place: int) -> np.ndarray:
+        return np.stack(jax.device_get(carried[place : place + self.program.n]), axis=1)
 
     def rows(self, module: Any, paths: int, first: int, stop: int, stride: int) -> Any:
         """A buffer (rows, 2n, paths) for the q and p of a call, made by NumPy or CuPy."""

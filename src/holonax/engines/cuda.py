@@ -50,6 +50,8 @@ def compiled(source: str) -> Any:
 class CudaRunner(LaneRunner):
     """Up to a million paths in a call; everything stays on the device until it is recorded."""
 
+    name = "cuda"
+
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.chunk, self.grain, self.workers = 2**20, THREADS, WORKERS
@@ -84,13 +86,13 @@ class CudaRunner(LaneRunner):
             return [on_device(x) for x in self.entries(states)]
 
     def advance(
-        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """In place: one launch, unless steps are in doubt."""
         import cupy
 
         size = len(paths)
-        numbers = [np.int64(x) for x in (size, first, stop, stride)]
+        numbers = [np.int64(x) for x in (size, first, stop, stride, offset)]
         scalars = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32), np.dtype(self.program.dtype).type(h)
         with self.stream:
             arrays = cupy.asarray(np.array([array.data.ptr for array in carried], np.uint64))
@@ -113,6 +115,10 @@ class CudaRunner(LaneRunner):
         """How the paths fared so far, as NumPy arrays."""
         with self.stream:
             return super().fate([x.get() if i >= 3 * self.program.n else x for i, x in enumerate(carried)])
+
+    def _vectors(self, carried: list, place: int) -> np.ndarray:
+        with self.stream:
+            return np.stack([x.get() for x in carried[place : place + self.program.n]], axis=1)
 
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner:

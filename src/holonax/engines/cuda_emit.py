@@ -69,7 +69,7 @@ class _Emitter:
         self.names: dict[Node, str] = {}
         self.count = 0
         key = (*program.key, program.h, program.step)
-        self.names.update(zip(key, ("key0", "key1", "h", "(int)number"), strict=True))
+        self.names.update(zip(key, ("key0", "key1", "h", "(int)(number + offset)"), strict=True))
         self.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
         self.names.update((program.carried[i], f"c{i}") for i in program.changing)
 
@@ -101,6 +101,20 @@ class _Emitter:
     def load(self) -> list[str]:
         return [f"c{i} = {self._place(i)};" for i in self.program.changing]
 
+    def begin(self) -> list[str]:
+        """Functions of q that do not exist yet."""
+        lines, self.lines = self.lines, []
+        for number, operations in self.program.beginnings:
+            if number in self.names:
+                self.lines.append(f"if ({self.names[number]} != {self.names[number]}) {{")
+                for node in operations:
+                    self.names[node] = self.put(node.dtype, self.operation(node))
+                self.lines += [f"{self.names[number]} = {self.names[operations[-1]]};", "}"]
+                for node in operations:
+                    del self.names[node]
+        begin, self.lines = self.lines, lines
+        return begin
+
     def leave(self) -> list[str]:
         return [f"{self._place(i)} = c{i};" for i in self.program.changing]
 
@@ -119,7 +133,7 @@ class _Emitter:
         real = _TYPES[self.program.dtype]
         arguments = f"void **carried, const unsigned long long *paths, {real} *rows, long long *next, int *doubts, "
         arguments += f"unsigned key0, unsigned key1, {real} h, long long size, long long first, long long stop, "
-        begin = [f'extern "C" __global__ void {KERNEL}({arguments}long long stride) {{']
+        begin = [f'extern "C" __global__ void {KERNEL}({arguments}long long stride, long long offset) {{']
         begin += ["long long lane = blockIdx.x * (long long)blockDim.x + threadIdx.x;", "if (lane >= size) return;"]
         return "\n".join([_HEAD, *begin, *self.lines, *end, "}"])
 
@@ -153,7 +167,8 @@ class _Emitter:
 
 
 def kernel(program: Program) -> str:
-    """The source: `advance(carried, paths, rows, next, doubts, key0, key1, h, size, first, stop, stride)`.
+    """The source: `advance(carried, paths, rows, next, doubts, key0, key1, h, size, first, stop, stride,
+    offset)`.
 
     As in `llvm_kernel`, but a path begins with its own `next` step, and leaves there the one that comes next: `stop`,
     or one that is in doubt, of which there are `doubts`.  A trial has to be given up from where it began.  Nobody keeps
@@ -164,7 +179,7 @@ def kernel(program: Program) -> str:
     carried, lines = [(i, program.carried[i]) for i in program.changing], emit.lines
     lines += [f"{_TYPES[node.dtype]} c{i};" for i, node in carried]
     emit.items(program.schedule.before)
-    lines += ["long long last = stop;", "begin:", *emit.load(), "long long number = next[lane];"]
+    lines += ["long long last = stop;", "begin:", *emit.load(), *emit.begin(), "long long number = next[lane];"]
     lines += ["long long row = number / stride - first / stride, due = (number / stride + 1) * stride;"]
     lines += [f"const bool alive = {emit.name(program.status)} == 0;"]
     lines += ["for (; number < last; ++number) {", "if (alive) {"]

@@ -102,6 +102,8 @@ class Again:
 class LlvmRunner(LaneRunner):
     """Any multiple of the vector's width in a call: lanes do not know of each other."""
 
+    name = "llvm"
+
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.grain = width_of(program.schedule.size())
@@ -123,14 +125,23 @@ class LlvmRunner(LaneRunner):
         return carried
 
     def advance(
-        self, carried: list[np.ndarray], paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+        self,
+        carried: list[np.ndarray],
+        paths: np.ndarray,
+        seed: int,
+        h: float,
+        first: int,
+        stop: int,
+        stride: int,
+        offset: int = 0,
     ) -> tuple[Any, Any, Any]:
         """One call of the kernel, in place; the interpreter is free meanwhile."""
         size = len(paths)
         arrays = carried[0].ctypes.data + np.arange(len(carried), dtype=np.uint64) * np.uint64(size * _LARGEST.itemsize)
         words = np.concatenate([paths & 0xFFFFFFFF, paths >> np.uint64(32)]).astype(np.uint64)
         again = self.again.place.ctypes.data
-        fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, int(np.float64(h).view(np.uint64)), again], np.uint64)
+        size_of_step = int(np.float64(h).view(np.uint64))
+        fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, size_of_step, again, offset], np.uint64)
         rows = self.rows(np, size, first, stop, stride)
         pointers = (x.ctypes.data for x in (arrays, words, fixed, rows))
         self.kernel(*pointers, size, first, stop, stride)

@@ -244,8 +244,7 @@ class Emitter:
 
     def rounds(self, block: Rounds) -> None:
         """A table, filled round by round."""
-        self.count += 1
-        name, table = f"%table{self.count}", block.table
+        name, table = self.fresh("table"), block.table
         vector = self.vector(table.outputs[0].dtype)
         self.tables[table] = name
         self.allocations.append(f"  {name} = alloca {vector}, i64 {block.rounds * len(table.outputs)}, align 64")
@@ -262,8 +261,7 @@ class Emitter:
         """The head of a loop over rounds: its index, and where the phi of it belongs."""
         self.count += 1
         label = f"rounds{self.count}"
-        self.lines += [f"  br label %{label}.entry", f"{label}.entry:", f"  br label %{label}", f"{label}:"]
-        self.lines.append("")
+        self.lines += [f"  br label %{label}.entry", f"{label}.entry:", f"  br label %{label}", f"{label}:", ""]
         return f"%{label}.index", len(self.lines) - 1
 
     def end_rounds(self, index: str, begin: int, times: int) -> tuple[str, str]:

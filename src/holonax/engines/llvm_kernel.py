@@ -21,7 +21,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     For every group of `width` of the `size` paths, load the carried values, take the steps `first`..`stop - 1`, write q
     and p to the rows of the buffer (rows, 2n, size) at multiples of `stride`, and store the carried values.  `carried`
     points to one array per entry of the track, `paths` to the low and high words of the path numbers, `fixed` to the
-    key, h and, for a trial, the place of a pointer to the function by which a step is taken again.
+    key, h, the place of a pointer to the kernel by which a step is taken again, and what is added to a step's number.
     """
     emit = MemoryEmitter(eager(program), width) if program.schedule.size() > MANY else Emitter(program, width)
     program = emit.program
@@ -48,6 +48,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     kind = MEMORY[program.dtype]
     wide = put(f"load double, ptr {at('i64', '%fixed', 2)}")
     emit.names[program.h] = emit.splat(kind, wide if kind == "double" else put(f"fptrunc double {wide} to {kind}"))
+    ahead = put(f"load i64, ptr {at('i64', '%fixed', 4)}")
     arrays = {i: put(f"load ptr, ptr {at('ptr', '%carried', i)}") for i, *_ in carried}
 
     # A group of paths.
@@ -62,6 +63,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
         for there, (_, node, _) in zip(places, carried, strict=True)
     ]
     emit.items(program.schedule.before)
+    loaded = _begun(emit, {node: value for value, (_, node, _) in zip(loaded, carried, strict=True)})
     for value, (_, node, _) in zip(loaded, carried, strict=True):
         emit.store(node, value)
 
@@ -73,7 +75,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     place = len(lines)
     emit.names.update({node: emit.fresh("s") for _, node, _ in phis})
     emit.begin_step()
-    emit.names[program.step] = emit.splat("i32", put("trunc i64 %number to i32"))
+    emit.names[program.step] = emit.splat("i32", put(f"trunc i64 {put(f'add i64 %number, {ahead}')} to i32"))
     emit.items(program.schedule.body)
     results = {node: emit.name(result) for _, node, result in phis}
     emit.end_step([(node, result) for _, node, result in carried if node in stored])
@@ -113,6 +115,22 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     head += ["  %quotient = sdiv i64 %first, %stride", "  %quotient.next = add i64 %quotient, 1"]
     head += ["  %next = mul i64 %quotient.next, %stride"]
     return "\n".join([*sorted(emit.intrinsics), *head, *emit.allocations, *lines])
+
+
+def _begun(emit: Emitter, loaded: dict[Node, str]) -> list[str]:
+    """The values `loaded`; those of functions of q that do not exist yet are computed."""
+    before = dict(emit.names)
+    emit.names |= loaded
+    for number, operations in emit.program.beginnings:
+        if number in loaded:
+            for node in operations:
+                emit.names[node] = emit.operation(node)
+            vector, old, new = emit.vector(number.dtype), loaded[number], emit.names[operations[-1]]
+            missing = emit.put(f"fcmp uno {vector} {old}, {old}")
+            chosen = emit.put(f"select {emit.vector('bool')} {missing}, {vector} {new}, {vector} {old}")
+            loaded[number] = emit.names[number] = chosen
+    emit.names = before
+    return list(loaded.values())
 
 
 def _take_again(emit: Emitter, ends: dict[int, tuple[Node, str]], stored: set[Node]) -> dict[Node, str]:

@@ -29,10 +29,11 @@ def _advance(
     first: Array,
     stop: Array,
     stride: Array,
+    offset: Array,
 ) -> tuple[Track, Array, Array]:
     def body(step: Array, carry: tuple[Track, Array, Array]) -> tuple[Track, Array, Array]:
         track, q, p = carry
-        track = over_paths(lambda track, path: advance(system, method, track, key, path, step, h), track, path)
+        track = over_paths(lambda track, path: advance(system, method, track, key, path, step + offset, h), track, path)
         row = step // stride - first // stride  # overwritten until the multiple of the stride is reached
         return track, q.at[row].set(track.state.q), p.at[row].set(track.state.p)
 
@@ -48,6 +49,8 @@ class PlainRunner(Runner):
     measurement), unless their matrices are so large that they are factorised one after another: then a chunk is as many
     as are factorised at a time.  An accelerator wants to be filled.
     """
+
+    name = "plain"
 
     def __init__(self, system: System, method: Method, n: int, dtype: str) -> None:
         self.system, self.method, self.dtype = system, method, dtype
@@ -72,16 +75,32 @@ class PlainRunner(Runner):
         return jax.tree.map(jnp.asarray, begin(State(*(np.asarray(x, self.dtype) for x in states)), self.outcomes))
 
     def advance(
-        self, carried: Track, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+        self,
+        carried: Track,
+        paths: np.ndarray,
+        seed: int,
+        h: float,
+        first: int,
+        stop: int,
+        stride: int,
+        offset: int = 0,
     ) -> tuple[Any, Any, Any]:
         """One call of the compiled program."""
         path, size = words(paths).T, jnp.asarray(h, self.dtype)
-        steps = (np.int32(x) for x in (first, stop, stride))
+        steps = (np.int32(x) for x in (first, stop, stride, offset))
         return jax.block_until_ready(_advance(self.system, self.method, carried, words(seed), path, size, *steps))
 
     def fate(self, carried: Track) -> Fate:
         """How the paths fared so far, as NumPy arrays."""
         return Fate(*map(np.asarray, carried.fate))
+
+    def places(self, carried: Track) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and momenta, as NumPy arrays (paths, n)."""
+        return np.asarray(carried.state.q), np.asarray(carried.state.p)
+
+    def velocities(self, carried: Track) -> np.ndarray | None:
+        """Where Newton's method would begin."""
+        return np.asarray(carried.state.v)
 
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> PlainRunner:

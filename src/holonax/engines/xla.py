@@ -29,18 +29,28 @@ OPTIONS = {"xla_cpu_prefer_vector_width": 512}
 also where the processor takes them in two halves."""
 
 
-def _walk(fixed: Evaluation, carried: list[Array], begin: Array, end: Array) -> list[Array]:
-    """The steps `begin`..`end - 1` of paths."""
+def _walk(fixed: Evaluation, carried: list[Array], begin: Array, end: Array, offset: Array) -> list[Array]:
+    """The steps `begin`..`end - 1` of paths, with the noise of those `offset` later."""
     program = fixed.program
 
     def step(number: Array, carried: list[Array]) -> list[Array]:
-        now = zip((*program.carried, program.step), (*carried, number), strict=True)
+        now = zip((*program.carried, program.step), (*carried, number + offset), strict=True)
         here, carried = fixed.also(dict(now)).run(program.schedule.body), list(carried)
         for i in program.changing:
             carried[i] = jnp.broadcast_to(here[program.results[i]], carried[i].shape)
         return carried
 
     return lax.fori_loop(begin, end, step, carried)
+
+
+def _begun(fixed: Evaluation, carried: list[Array]) -> list[Array]:
+    """What is carried; functions of q that do not exist yet are computed."""
+    program = fixed.program
+    here = fixed.also(dict(zip(program.carried, carried, strict=True)))
+    for number, operations in program.beginnings:
+        here.operations(operations)
+        here.values[number] = jnp.where(jnp.isnan(here[number]), here.values[operations[-1]], here[number])
+    return [here.values[node] for node in program.carried]
 
 
 def _in_one_piece(steps: Callable[..., list[Array]], fixed: Evaluation, state: list[Array]) -> list[Array]:
@@ -77,13 +87,14 @@ class _Tiles:
 
 def _advance(
     program: Program, tile: int, on_cpu: bool, carried: list, path: Array, key: Array, h: Array,
-    first: Array, stop: Array, stride: Array,
+    first: Array, stop: Array, stride: Array, offset: Array,
 ) -> tuple[list, Array]:  # fmt: skip
     """All paths, tile by tile."""
     fixed = Evaluation(program, {program.h: h}, on_cpu)
     for node, word in zip((*program.key, *program.path), (*key, *path), strict=True):
         fixed.values[node] = word.astype(fixed.kind("uint32"))
     fixed.run(program.schedule.before)
+    carried = _begun(fixed, carried)
     same = {node: x for node, x in fixed.values.items() if x.ndim == 0}
     own = {node: x for node, x in fixed.values.items() if x.ndim}
     paths, states = _Tiles(list(own.values()), tile), _Tiles(carried, tile)
@@ -101,7 +112,7 @@ def _advance(
 
         def steps(here: Evaluation, state: list[Array]) -> list[Array]:
             ends = jnp.maximum(first, begin), jnp.minimum(stop, begin + stride)
-            return states.pack(_walk(here, states.unpack(state), *ends))
+            return states.pack(_walk(here, states.unpack(state), *ends, offset))
 
         now, rows = carry
         now = lax.fori_loop(0, len(now[0]), walk, now)
@@ -116,6 +127,8 @@ def _advance(
 class XlaRunner(LaneRunner):
     """Chunks of one size, near the cache of a CPU, or filling an accelerator."""
 
+    name = "xla"
+
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.on_cpu = on_cpu = jax.default_backend() == "cpu"
@@ -125,10 +138,10 @@ class XlaRunner(LaneRunner):
         self.compiled = jax.jit(advance, compiler_options=OPTIONS if on_cpu else None)
 
     def advance(
-        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int
+        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """One call of the compiled program."""
-        steps = (np.int32(x) for x in (first, stop, stride))
+        steps = (np.int32(x) for x in (first, stop, stride, offset))
         size = np.asarray(h, self.program.dtype)
         carried, rows = self.compiled([*map(jnp.asarray, carried)], words(paths), words(seed), size, *steps)
         jax.block_until_ready(carried)

@@ -7,13 +7,11 @@ and takes the place of the former.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-import numpy as np
-
-from holonax.lanes.graph import Build, Loop, Node
-from holonax.lanes.operations import evaluate
+from holonax.lanes.graph import Build, Loop, Node, evaluated
 
 FUNCTIONS = {
     "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh", "exp", "expm1", "log",
@@ -23,10 +21,30 @@ FUNCTIONS = {
 
 
 class Carried(NamedTuple):
-    """A function of q, and the number carried by the loop that stands for it."""
+    """A function of q, and the number carried by the loop that stands for it.
+
+    A run begins with NaN instead of the number, and kernels compute it themselves: so a run that goes on from the end
+    of another one has the same bits as one that was never interrupted.
+    """
 
     function: Node
     number: Node
+
+    def operations(self, expansions: Mapping[str, Callable[[Build, Node], Node]]) -> list[Node]:
+        """What computes the function, in order."""
+        build, order = self.function.build, []
+
+        @cache
+        def expanded(node: Node) -> Node:
+            if not node.args:
+                return node
+            arguments = [expanded(x) for x in node.args]
+            if node.name in expansions:
+                return expansions[node.name](build, *arguments)
+            return build(node.name, *arguments, dtype=node.dtype)
+
+        evaluated([expanded(self.function)], {}, lambda node: node.args, lambda node: order.append(node))
+        return [node for node in order if node.args]
 
 
 def carry_over(build: Build, loop: Loop, results: list[Node], n: int) -> list[Carried]:
@@ -81,21 +99,6 @@ def carry_the_same(build: Build, loop: Loop, results: list[Node], n: int, carrie
         number = _extend(build, loop)
         _extend(build, end, begin=at_the_end(function), body=number)  # type: ignore[arg-type]
         results.append(end.results[-1])  # type: ignore[union-attr]
-
-
-def values(carried: list[Carried], known: dict[Node, np.ndarray]) -> list[np.ndarray]:
-    """The functions at given q, one number per path; computed once where all paths begin at one q."""
-
-    @cache
-    def value(node: Node) -> np.ndarray:
-        if node.is_constant:
-            return np.asarray(node.value)
-        if node in known:
-            return known[node][:1] if known[node].strides == (0,) else known[node]
-        return evaluate(node.name, node.dtype, *map(value, node.args))
-
-    shape = next(iter(known.values())).shape
-    return [np.broadcast_to(value(function), shape) for function, _ in carried]
 
 
 def _branch(q: list[Node]) -> Loop | None:

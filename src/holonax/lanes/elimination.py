@@ -128,8 +128,13 @@ class _Sizes:
         self.home, self.last = np.array(home, int), last
         self.values = np.zeros((SAMPLES, len(rows), max(columns, 1 + max(home, default=-1))))
         places = [(r, c) for r, row in enumerate(rows) for c in row]
-        for (r, c), value in zip(places, try_out([rows[r][c] for r, c in places]), strict=True):
-            self.values[:, r, c] = value
+        nodes = [rows[r][c] for r, c in places]
+        for size in (1.0, 0.3, 0.05):  # states outside the domain of the functions, such as fast ones, say nothing
+            lost = ~np.isfinite(self.values).all(axis=(1, 2)) if size < 1.0 else np.ones(SAMPLES, bool)
+            if lost.any():
+                for (r, c), value in zip(places, try_out(nodes, size), strict=True):
+                    self.values[lost, r, c] = value[lost]
+        self.values = self.values[np.isfinite(self.values).all(axis=(1, 2))]
 
     def _next(self, left: Collection[int]) -> list[int]:
         """Rows that belong to unknowns which do not come last, as long as there are any."""
@@ -154,7 +159,7 @@ class _Sizes:
         for r in left:
             counts[list(rows[r])] += 1
         candidates = [
-            (c in self.last, c != self.home[r] or 4 * small[place, c] > len(sizes),
+            ((c in self.last) != (self.home[r] in self.last), c != self.home[r] or 4 * small[place, c] > len(sizes),
              small[place, c] if c != self.home[r] else 0, (len(rows[r]) - 1) * (counts[c] - 1), c, r)
             for place, r in enumerate(present)
             for c in rows[r]
@@ -190,10 +195,10 @@ def positive_at_random(node: Node) -> Node:
     return build.number(sign > 0, "bool") if sign else build("greater", node, build.number(0, node.dtype))
 
 
-def try_out(nodes: list[Node]) -> list[np.ndarray]:
-    """Values of nodes at random inputs; what a loop carries counts as near to where the loop begins."""
+def try_out(nodes: list[Node], size: float = 1.0) -> list[np.ndarray]:
+    """Values of nodes at random inputs of that size; what a loop carries counts as near to where the loop begins."""
     values: dict[Node, np.ndarray] = {}
-    evaluated(nodes, values, _sources, lambda node: _value(node, [values[x] for x in _sources(node)]))
+    evaluated(nodes, values, _sources, lambda node: _value(node, [values[x] for x in _sources(node)], size))
     return [values[node].astype(float) for node in nodes]
 
 
@@ -204,7 +209,7 @@ def _sources(node: Node) -> tuple[Node, ...]:
     return node.args
 
 
-def _value(node: Node, arguments: list[np.ndarray]) -> np.ndarray:
+def _value(node: Node, arguments: list[np.ndarray], size: float) -> np.ndarray:
     random = np.random.default_rng(node.index)
     near = np.array([0.0, *random.normal(size=SAMPLES - 1)]) * NEAR
     if node.is_constant:
@@ -217,5 +222,5 @@ def _value(node: Node, arguments: list[np.ndarray]) -> np.ndarray:
         return np.full(SAMPLES, NEAR)
     if node.dtype.startswith("float"):  # states with zeros in them are common, and the ones that pivots may fear
         special = random.random(SAMPLES) < np.linspace(0.0, 0.5, SAMPLES)
-        return np.where(special, random.integers(-1, 2, SAMPLES), random.normal(size=SAMPLES))
+        return size * np.where(special, random.integers(-1, 2, SAMPLES), random.normal(size=SAMPLES))
     return random.integers(0, 2, SAMPLES).astype(node.dtype)

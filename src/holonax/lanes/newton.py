@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from holonax.lanes.derivative import derivative
-from holonax.lanes.elimination import eliminate, positive_at_random, substitute
+from holonax.lanes.elimination import Row, eliminate, positive_at_random, substitute
 from holonax.lanes.graph import Build, Loop, Node
 from holonax.lanes.polynomial import quadratic
 from holonax.lanes.problem import Problem, reduced
@@ -42,11 +42,11 @@ def solve(
     if not rows:
         return [], zero, zero, zero
     jacobian = derivative(build, rows, unknowns)
-    linear = [i for i, row in enumerate(jacobian) if not any(x.depends_on_unknowns for x in row.values())]
+    linear = _linear_rows(build, jacobian, motions)
     at_zero = build.rebuild([-rows[i] for i in linear], dict.fromkeys(unknowns, zero))
     multipliers = range(motions, len(unknowns))
     pivots, singular, _ = eliminate(build, [jacobian[i] for i in linear], at_zero, len(rows), linear, multipliers)
-    problem = Problem(build, rows, unknowns, jacobian, substitute(build, pivots), newton, motions)
+    problem = Problem(build, rows, unknowns, jacobian, linear, substitute(build, pivots), newton, motions)
     if not problem.others:
         status = build("select", singular, build.number(Status.SINGULAR, dtype), zero)
         return problem.completed([]), status, zero, build.number(1, dtype)
@@ -65,6 +65,22 @@ def solve(
     status = build("select", finite, status, build.number(Status.NON_FINITE, dtype))
     status = build("select", singular | end.singular, build.number(Status.SINGULAR, dtype), status)
     return end.x, status, residual, end.iterations
+
+
+def _linear_rows(build: Build, jacobian: list[Row], motions: int) -> list[int]:
+    """Rows that can be solved once for the unknowns that belong to them.
+
+    A linear constraint is one of them only if its multiplier is left in it when linear momenta are eliminated: solved
+    for a velocity it would fail where that entry of its gradient vanishes.
+    """
+    linear = [i for i, row in enumerate(jacobian) if not any(x.depends_on_unknowns for x in row.values())]
+    momenta, constraints = [i for i in linear if i < motions], [i for i in linear if i >= motions]
+    if not constraints:
+        return momenta
+    zeros = [build.number(0, next(iter(jacobian[0].values())).dtype)] * len(momenta)
+    known = substitute(build, eliminate(build, [jacobian[i] for i in momenta], zeros, len(jacobian), momenta).pivots)
+    left = [i for i in constraints if i in jacobian[i] or any(i in known[c][1] for c in jacobian[i] if c in known)]
+    return momenta + left
 
 
 class Quick(NamedTuple):

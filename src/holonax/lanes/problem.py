@@ -26,6 +26,7 @@ class Problem:
         rows: list[Node],
         unknowns: list[Node],
         jacobian: list[Row],
+        linear: list[int],
         eliminated: dict[int, tuple[Node, Row]],
         newton: Newton,
         motions: int,
@@ -33,8 +34,9 @@ class Problem:
         self.build, self.unknowns, self.eliminated, self.newton = build, unknowns, eliminated, newton
         self.size, self.dtype, self.motions = len(rows), rows[0].dtype, motions
         self.others = [j for j in range(len(unknowns)) if j not in eliminated]
-        kept = [i for i, row in enumerate(jacobian) if any(x.depends_on_unknowns for x in row.values())]
+        kept = [i for i in range(len(rows)) if i not in linear]
         self.rows, self.jacobian = [rows[i] for i in kept], [jacobian[i] for i in kept]
+        self.home = _home(kept, self.others)
         self.multipliers = {place for place, j in enumerate(self.others) if j >= motions}
         self.magnitudes = magnitudes(build, self.rows)
         self.rough_magnitudes = magnitudes(build, self.rows, moves_are_small=True)
@@ -97,14 +99,13 @@ class Problem:
         scales = [build.number(_scale(row), self.dtype) for row in rows]
         rows = [{j: scale * x for j, x in row.items()} for scale, row in zip(scales, rows, strict=True)]
         right = [-(scale * value) for scale, value in zip(scales, values, strict=True)]
-        home = list(range(len(rows)))
-        pivots, singular, order = eliminate(build, rows, right, self.size, home, self.multipliers, self.order)
+        pivots, singular, order = eliminate(build, rows, right, self.size, self.home, self.multipliers, self.order)
         self.order = order
         wrong = [-(sign * pivot) for _, j, sign, pivot in order if sign and j in self.multipliers]
         zero = build.number(0, self.dtype)
         near = build("less", combined(build.larger, wrong), zero) if wrong else build.number(True, "bool")
         known = substitute(build, pivots)
-        return [known[j][0] for j in home], singular, near
+        return [known[j][0] for j in range(len(rows))], singular, near
 
     def is_lost(self, values: list[Node]) -> Node:
         """Whether a step has left the domain of the equations; those that are finite everywhere have none to leave."""
@@ -120,6 +121,13 @@ class Problem:
         alone = self.unknowns[self.others[0]]
         powers = coefficients_of(self.at(self.rows, self.completed([alone]))[0], alone)
         return powers if powers is not None and len(powers) == 3 else None
+
+
+def _home(rows: list[int], unknowns: list[int]) -> list[int]:
+    """Which of the unknowns belongs to each row: its own, or, if that is eliminated, one that is left over."""
+    place = {j: i for i, j in enumerate(unknowns)}
+    spare = iter([place[j] for j in unknowns if j not in rows])
+    return [place[i] if i in place else next(spare) for i in rows]
 
 
 def _affine(build: Build, constant: Node, coefficients: Row, x: dict[int, Node]) -> Node:

@@ -74,6 +74,11 @@ class Program:
         return self.carried[3 * self.n]
 
     @property
+    def beginnings(self) -> list[tuple[Node, list[Node]]]:
+        """Numbers that stand for functions of q, and the operations by which a run begins them, in order."""
+        return [(carried.number, carried.operations(self.schedule.expansions)) for carried in self.functions]
+
+    @property
     def trial(self) -> Trial:
         """A step without its end, which is a branch for paths that fail there (`holonax.path.advance`)."""
         items = self.schedule.body

@@ -9,8 +9,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from jax import Array
 
+from holonax.checks import instance
 from holonax.noise import Increment
-from holonax.solve import Solved
+from holonax.solve import Newton, Solved
 from holonax.system import State, System
 
 
@@ -52,6 +53,9 @@ class Method(ABC):
 
     symplectic: ClassVar[bool] = True
     keeps_manifold: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        instance("newton", getattr(self, "newton", Newton()), Newton, "pass one such as hx.Newton(max_iterations=25)")
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import ClassVar, final
 import jax.numpy as jnp
 from jax import Array
 
-from holonax.errors import InputError
+from holonax.checks import choice
 from holonax.methods.base import Method, Report
 from holonax.methods.vprk import solve_stages
 from holonax.noise import Increment
@@ -47,8 +47,8 @@ class Kicked(Method):
     order: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        if self.scheme not in KICKS:
-            raise InputError(f"scheme = {self.scheme!r}: choose one of {', '.join(map(repr, KICKS))}")
+        choice("scheme", self.scheme, KICKS)
+        super().__post_init__()
 
     @classmethod
     def examples(cls) -> Iterator[Method]:

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from holonax.errors import InputError, whole_number
+from holonax.checks import at_least, flag, real_number, real_numbers
+from holonax.errors import InputError, shown
 from holonax.methods.base import Method, Report
 from holonax.methods.metropolis import OUTCOMES, accept_or_reject, concern
 from holonax.methods.parts import Passage
@@ -98,15 +99,16 @@ class Langevin(Method):
     strong_order: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        friction = np.asarray(self.friction, float)
+        friction = real_numbers("friction", self.friction, "pass a number >= 0, or one per coordinate")
         object.__setattr__(self, "friction", tuple(friction.tolist()) if friction.ndim else float(friction))
         if friction.ndim > 1 or not np.all(np.isfinite(friction) & (friction >= 0)):
-            raise InputError(f"friction = {self.friction}: must be a number >= 0, or one per coordinate")
-        object.__setattr__(self, "temperature", float(self.temperature))
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise InputError(f"friction = {shown(self.friction)}: must be a number >= 0, or one per coordinate")
+        object.__setattr__(self, "temperature", real_number("temperature", self.temperature))
+        if self.temperature < 0:
             raise InputError(f"temperature = {self.temperature}: must be a number >= 0")
-        if whole_number("inner", self.inner) < 1:
-            raise InputError(f"inner = {self.inner}: each A takes at least 1 geodesic step")
+        at_least(1, "inner", self.inner, "each A takes at least 1 geodesic step")
+        flag("metropolis", self.metropolis)
+        super().__post_init__()
         if self.core is None:
             self._check_splitting()
         else:
@@ -192,7 +194,7 @@ class Langevin(Method):
         v = rng.normal(size=(2, *q.shape)) * np.array([0.0, 3.0])[:, None, None]
         near = q + np.array([0.0, 0.1])[:, None, None] * rng.normal(size=(2, *q.shape))
         mass, rest = (np.asarray(x) for x in _inertia(system, q, v, near))
-        if np.abs(mass[1] - mass[0]).max() > 1e-9 * np.abs(mass[0]).max():
+        if not np.abs(mass[1] - mass[0]).max() <= 1e-9 * np.abs(mass[0]).max():  # NaN where L is not defined for all v
             raise InputError(
                 "L is not quadratic in v: its mass matrix L_vv depends on v; Langevin needs one that does not"
             )

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from holonax import tableaux
+from holonax.checks import instance
 from holonax.errors import TableauError
 from holonax.methods.base import Method, Report
 from holonax.noise import Increment
@@ -147,8 +148,10 @@ class VPRK(_PartitionedRungeKutta):
     newton: Newton = field(default=Newton(), repr=False)
 
     def __post_init__(self) -> None:
+        instance("tableau", self.tableau, Tableau, "pass one such as hx.tableaux.RATTLE or hx.Tableau(a, b)")
         if (reason := self.tableau.refusal()) is not None:
             raise TableauError(f"this tableau cannot carry constraints: {reason}")
+        super().__post_init__()
 
     @classmethod
     def examples(cls) -> Iterator[Method]:
@@ -184,6 +187,7 @@ class Lobatto(_PartitionedRungeKutta):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tableau", tableaux.lobatto(self.stages))
+        super().__post_init__()
 
     @classmethod
     def examples(cls) -> Iterator[Method]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, final
 
@@ -9,13 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.errors import InputError, whole_number
+from holonax.checks import at_least, memory
+from holonax.errors import InputError
 from holonax.observables.base import Observable, Over
 from holonax.observables.spread import at_least_one, shares
 from holonax.observables.view import Seen, View
+from holonax.warn import warn
 
 WINDOW = 5
 """Correlation times after which the sum of the autocorrelation is cut off."""
+
+CHUNK = 4096
+"""Paths that engines on a CPU run together, at most."""
+
+SLOW = 1e11
+"""Products from which on a run is warned of: two cores take ten minutes for them."""
 
 
 @final
@@ -85,16 +94,21 @@ class Autocorrelation(Observable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if whole_number("lags", self.lags) < 1:
-            raise InputError(f"lags = {self.lags}: must be a positive number of seen steps")
+        at_least(1, "lags", self.lags, "must be a positive number of seen steps")
 
     def check(self, view: View) -> None:
-        """The longest lag must have a pair."""
+        """The longest lag must have a pair, and all of them together must not take for ever."""
         if self.lags >= view.grid.times:
             raise InputError(
                 f"lags = {self.lags}: only {view.grid.times} times are seen, so that lags can be "
                 f"{view.grid.times - 1} at most; ask for fewer, or make t1 larger"
             )
+        remedy = "ask for fewer lags, or see fewer steps with every="
+        together = view.paths if self.over == "time" else min(view.paths, CHUNK)
+        size = math.prod(view.shape)
+        memory(f"lags = {self.lags} of {together} paths at a time", 8 * self.lags * together * size, remedy)
+        if (products := self.lags * view.grid.times * view.paths * size) > SLOW:
+            warn(f"lags = {self.lags} at {view.grid.times} times take {products:.1g} products; {remedy}")
 
     def nothing(self, lead: tuple[int, ...], shape: tuple[int, ...]) -> _Pairs:
         """Zeros."""

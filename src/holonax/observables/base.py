@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -12,7 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holonax.checks import choice, memory
 from holonax.errors import InputError, whole_number
+from holonax.foreign import Foreign
 from holonax.lapack import over_paths
 from holonax.observables.view import Grid, Seen, View
 
@@ -48,24 +51,31 @@ class Observable(ABC):
     meaningful: ClassVar[tuple[Over, ...]] = ("paths", "time", "all")
 
     def __post_init__(self) -> None:
-        if not callable(self.fn):
-            raise InputError(f"fn = {self.fn!r} is not a function of (q, p)")
+        quantity = self._quantity
+        quantity.check()
         if self.every is not None and whole_number("every", self.every) < 1:
             raise InputError(f"every = {self.every}: must be a positive number of steps, or None")
-        if self.over not in self.meaningful:
-            raise InputError(f"over = {self.over!r}: choose one of {', '.join(map(repr, self.meaningful))}")
+        choice("over", self.over, self.meaningful)
         if whole_number("after", self.after) < 0:
             raise InputError(f"after = {self.after}: must be 0 or a positive number of steps")
+        quantity.check_signature()
+
+    @property
+    def _quantity(self) -> Foreign:
+        return Foreign("fn", self.fn, ("q", "p"), "array")
 
     @final
     def view(self, steps: int, save_every: int | None, paths: int, t0: float, t1: float, n: int, dtype: str) -> View:
         """What this observable will see of a run, or an InputError."""
-        state = jax.ShapeDtypeStruct((n,), jnp.dtype(dtype))
-        value = jax.eval_shape(lambda q, p: jnp.asarray(self.fn(q, p)), state, state)
-        if jnp.issubdtype(value.dtype, jnp.complexfloating):
-            raise InputError(f"fn(q, p) is of type {value.dtype}; observe its real and imaginary parts, or its modulus")
+        shape = self._quantity.result(n, dtype).shape
         every = self.every or (save_every if self.over == "paths" else 1)
-        view = View(Grid(every, steps, self.after), paths, t0, t1, value.shape)
+        view = View(Grid(every, steps, self.after), paths, t0, t1, shape)
+        results = {"paths": view.grid.times, "time": paths, "all": 1}[self.over]
+        memory(
+            f"{results} results of {type(self).__name__} over {self.over!r}, each of shape {shape},",
+            8 * results * math.prod(shape),
+            "observe fewer numbers, a larger every=, or over='all'",
+        )
         self.check(view)
         return view
 

@@ -9,7 +9,8 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from holonax.errors import InputError
+from holonax.checks import real_numbers
+from holonax.errors import InputError, shown
 from holonax.observables.base import Observable
 from holonax.observables.view import Seen, View
 
@@ -65,10 +66,10 @@ class Histogram(Observable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        edges = np.asarray(self.edges, float)
+        edges = real_numbers("edges", self.edges, "pass numbers that increase, such as np.linspace(-1, 1, 51)")
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all() or not np.isfinite(edges).all():
             raise InputError(
-                f"edges = {self.edges!r}: must be two or more finite numbers that increase, such as "
+                f"edges = {shown(self.edges)}: must be two or more finite numbers that increase, such as "
                 "np.linspace(-1, 1, 51) for 50 bins"
             )
         object.__setattr__(self, "edges", tuple(edges.tolist()))  # hashable

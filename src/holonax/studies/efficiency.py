@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from holonax.checks import positive
 from holonax.ensemble import simulate
 from holonax.errors import InputError
 from holonax.methods.base import Method
@@ -50,6 +51,7 @@ class WorkPrecision:
         The number of steps follows from the line in log-log through its errors, extended beyond the levels if need be;
         a step costs what it does at the finest level, where a run is long against its overhead.
         """
+        error = positive("error", error)
         rows = [row for row in self.rows if row.method == str(method)]
         if not rows:
             raise InputError(f"{method} is not in the study, which has {', '.join(self.methods)}")

@@ -7,10 +7,8 @@ $H = J/h - \Delta W/2$.  Nothing is stored along the way, so memory does not dep
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, final
@@ -20,10 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.errors import InputError, Interrupted, whole_number
+from holonax.background import in_order
+from holonax.checks import at_least, count_of_steps, real_number, real_numbers
+from holonax.engines.base import cores
+from holonax.errors import InputError, Interrupted, shown
 from holonax.lapack import over_paths
 from holonax.methods.base import Method
-from holonax.noise import Increment, check_counter, draw, words
+from holonax.noise import Increment, draw, words
 from holonax.path import guarded_step
 from holonax.progress import Bar
 from holonax.system import State, System
@@ -45,16 +46,19 @@ class Levels:
     @staticmethod
     def of(h: Sequence[float], t1: float, refine: int) -> Levels:
         """Check that all step sizes fit each other and the interval, and refine the smallest for the reference."""
-        sizes = np.sort(np.asarray(h, float))[::-1]
+        sizes = real_numbers("h", h, "pass step sizes such as [2**-4, 2**-5]")
         if sizes.ndim != 1 or len(sizes) < 2:
-            raise InputError(f"h = {h!r}: an order needs at least 2 step sizes")
-        if not (np.isfinite(sizes).all() and sizes[-1] > 0 and np.isfinite(t1) and t1 > 0):
+            raise InputError(f"h = {shown(h)}: an order needs at least 2 step sizes, such as [2**-4, 2**-5]")
+        sizes = np.sort(sizes)[::-1]
+        t1 = real_number("t1", t1)
+        if not (np.isfinite(sizes).all() and sizes[-1] > 0 and t1 > 0):
             raise InputError(f"h = {sizes.tolist()}, t1 = {t1}: step sizes and end time must be positive and finite")
         if len(set(sizes)) < len(sizes):
             raise InputError(f"h = {sizes.tolist()} repeats a step size")
-        refine = whole_number("refine", refine)
-        if refine < 2:
-            raise InputError(f"refine = {refine!r}: the reference must be at least 2 times finer than the finest level")
+        refine = at_least(2, "refine", refine, "the reference must be at least 2 times finer than the finest level")
+        steps = t1 / sizes[-1] * refine
+        what = f"h = {sizes[-1]:g}, {refine} times finer for the reference, is {steps:.6g} steps to t1 = {t1:g}"
+        count_of_steps(steps, what, "use larger step sizes or a smaller refine")
         multiples = sizes / sizes[-1]
         for size, multiple in zip(sizes, multiples, strict=True):
             if abs(multiple - round(multiple)) > 1e-9 * multiple:
@@ -170,12 +174,6 @@ def run(
 
     With `antithetic`, paths come in pairs, one on W and the next on -W.
     """
-    if start.q.ndim != 1:
-        raise InputError(f"start.q has shape {start.q.shape}; a study starts all paths at one state")
-    paths = whole_number("paths", paths)
-    if paths < 2:
-        raise InputError(f"paths = {paths!r}: a study needs at least 2 paths")
-    check_counter("seed", seed)
     m = reference.noises(system, start.q.shape[0])
     carry = _begin(start, len(methods), len(levels.h), m)
     factors, key, h = jnp.asarray(levels.factors), words(seed), jnp.asarray(levels.h_ref, start.q.dtype)
@@ -195,25 +193,22 @@ def run(
             now = _advance(system, methods, reference, now, factors, common, key, path, sign, h, first, stop)
             jax.block_until_ready(now.W)
             done[first_path] = stop
-            bar.update(sum(done.values()) * CHUNK)
         here = min(CHUNK, paths - first_path)
         return jax.tree.map(lambda x: np.asarray(x)[..., :here], measure(now.ends))
 
-    workers = os.cpu_count() if jax.default_backend() == "cpu" else 1
-    pool = ThreadPoolExecutor(workers)
+    workers = cores() if jax.default_backend() == "cpu" else 1
+    pieces: list[Any] = []
     with Bar(len(chunks) * CHUNK * levels.steps, "path-steps", show=progress) as bar:
-        futures = [pool.submit(one, first) for first in chunks]
         try:
-            return _join([future.result() for future in futures])
+            for piece in in_order(one, chunks, workers, lambda: bar.update(sum(done.values()) * CHUNK)):
+                pieces.append(piece)
         except KeyboardInterrupt:
             stopping.set()
-            pieces = [future.result() for future in futures if future.done() and not future.exception()]
             if not pieces:
                 raise
             message = f"interrupted: {len(pieces)} of {len(chunks)} chunks of {CHUNK} paths are done"
             raise Interrupted(message, _join(pieces)) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    return _join(pieces)
 
 
 def _join(pieces: list[Any]) -> Any:

@@ -8,20 +8,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 import holonax.studies.lockstep as lockstep
-from holonax.errors import InputError, Interrupted, SimulationError
-from holonax.initial import check_start
-from holonax.methods import Kicked, Langevin, Lobatto
+from holonax.checks import flag
+from holonax.errors import Interrupted, SimulationError
 from holonax.methods.base import Method
 from holonax.solve import Status
+from holonax.studies.arguments import Observables, check_observables, prepare
 from holonax.studies.fit import batch_means, fit, resampled
 from holonax.studies.lockstep import Ends, Levels
 from holonax.studies.study import Curve, Study
 from holonax.system import State, System
 
-Observables = Mapping[str, Callable[[Array, Array], Array]]
 _TWO_SIDED = 1.96
 
 
@@ -85,7 +83,10 @@ def strong_orders(
     progress: bool = True,
 ) -> list[Study]:
     """`strong_order` of several methods against one reference, which is then computed once."""
-    levels, against, noisy = _prepare(system, methods, start, t1, h, refine, reference, on_failure)
+    flag("sup", sup)
+    start, methods, levels, against, noisy, paths = prepare(
+        system, methods, start, t1, h, refine, reference, on_failure, paths, seed
+    )
 
     def measure(ends: Ends) -> tuple[Any, ...]:
         at_end = [jnp.stack(lockstep.squared_errors(state, ends.reference), axis=1) for state in ends.states]
@@ -110,7 +111,7 @@ def strong_orders(
         return studies
 
     return _whole_or_part(
-        summarize, system, tuple(methods), against, start, levels, paths, seed, measure,
+        summarize, system, methods, against, start, levels, paths, seed, measure,
         antithetic=False, progress=progress,
     )  # fmt: skip
 
@@ -168,11 +169,10 @@ def weak_orders(
     progress: bool = True,
 ) -> list[Study]:
     """`weak_order` of several methods against one reference, which is then computed once."""
-    levels, against, noisy = _prepare(system, methods, start, t1, h, refine, reference, on_failure)
-    exact = exact or {}
-    _check_observables(observables, start)
-    if unknown := set(exact) - set(observables):
-        raise InputError(f"exact names {sorted(unknown)}, which are not among the observables {sorted(observables)}")
+    start, methods, levels, against, noisy, paths = prepare(
+        system, methods, start, t1, h, refine, reference, on_failure, paths, seed
+    )
+    exact = check_observables(observables, exact, start.q.shape[0])
 
     @jax.jit
     def measure(ends: Ends) -> tuple[Any, ...]:
@@ -208,7 +208,7 @@ def weak_orders(
         return studies
 
     return _whole_or_part(
-        summarize, system, tuple(methods), against, start, levels, paths + paths % 2, seed, measure,
+        summarize, system, methods, against, start, levels, paths + paths % 2, seed, measure,
         antithetic=True, progress=progress,
     )  # fmt: skip
 
@@ -220,46 +220,6 @@ def _whole_or_part(summarize: Callable[[Any], list[Study]], *arguments: Any, **o
     except Interrupted as interrupted:
         raise Interrupted(str(interrupted), summarize(interrupted.result)) from None
     return summarize(measured)
-
-
-def _check_observables(observables: Observables, start: State) -> None:
-    if not observables:
-        raise InputError("observables is empty; name at least one function of (q, p)")
-    for name, fn in observables.items():
-        shape = jax.eval_shape(fn, start.q, start.p).shape
-        if shape != ():
-            raise InputError(f"observable {name!r} returns shape {shape}; it must return a number")
-
-
-def _prepare(
-    system: System,
-    methods: Sequence[Method],
-    start: State,
-    t1: float,
-    h: Sequence[float],
-    refine: int,
-    reference: Method | None,
-    on_failure: str,
-) -> tuple[Levels, Method, bool]:
-    """Check what can be checked before the work; the levels, the reference, and whether there is noise at all."""
-    for method in methods:
-        if not isinstance(method, Method):
-            raise InputError(f"method = {method!r} is not a method; pass an instance such as hx.EulerA()")
-    if on_failure not in ("raise", "mark"):
-        raise InputError(f"on_failure = {on_failure!r}: choose one of 'raise', 'mark'")
-    check_start(system, start)
-    n = start.q.shape[-1]
-    noisy = any(method.noises(system, n) for method in methods)
-    own = next((method for method in methods if isinstance(method, Langevin)), None)  # an equation of its own
-    reference = reference or own or (Kicked() if noisy else Lobatto(6))
-    for method in (*methods, reference):
-        method.check(system, start)
-        if (mine := method.noises(system, n)) != (its := reference.noises(system, n)):
-            raise InputError(
-                f"{method} is driven by {mine} Wiener processes and the reference {reference} by {its}; "
-                "they must solve the same equation with the same noise"
-            )
-    return Levels.of(h, t1, refine), reference, noisy
 
 
 def _power(same: bool, power: int) -> int:

@@ -1,0 +1,90 @@
+"""Work in threads that the main thread need not wait for: Ctrl-C is answered at once, whatever they are doing.
+
+Python delivers signals to the main thread, and only between two of its own instructions: not while it compiles, or
+waits for a pool to finish.  So long work is done by daemon threads, and the main thread just glances at them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+_GLANCE_SECONDS = 0.1
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_background(function: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of one call."""
+    (result,) = in_order(lambda _: function(*arguments), [None], 1, lambda: None)
+    return result
+
+
+def in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int, meanwhile: Callable[[], None]
+) -> Iterator[Result]:
+    """The results of `function`, computed by several threads, in the order of the items; never many ahead.
+
+    What is pending when the caller stops asking, or is interrupted, is dropped.
+    """
+    tasks: SimpleQueue[tuple[Future[Result], Item] | None] = SimpleQueue()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        while (task := tasks.get()) is not None:
+            future, item = task
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function(item))
+                except BaseException as error:  # also an interrupt: it is for whoever asks
+                    future.set_exception(error)
+
+    for _ in range(workers):
+        thread = threading.Thread(target=context.copy().run, args=(work,), daemon=True)
+        thread.start()
+        _threads.add(thread)
+    pending: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            pending.append(Future())
+            tasks.put((pending[-1], item))
+            if len(pending) > 2 * workers:
+                yield _wait(pending.popleft(), meanwhile)
+        while pending:
+            yield _wait(pending.popleft(), meanwhile)
+    finally:
+        for future in pending:
+            future.cancel()
+        for _ in range(workers):
+            tasks.put(None)
+
+
+_threads: WeakSet[threading.Thread] = WeakSet()
+_LAST_SECONDS = 2.0
+
+
+@atexit.register
+def _let_finish() -> None:
+    """Give threads that are still at work, after an interrupt, a moment before what they work with is gone."""
+    end = time.monotonic() + _LAST_SECONDS
+    for thread in list(_threads):
+        thread.join(max(0.0, end - time.monotonic()))
+
+
+def _wait(future: Future[Result], meanwhile: Callable[[], None]) -> Result:
+    while True:
+        try:
+            return future.result(timeout=_GLANCE_SECONDS)
+        except TimeoutError:
+            if future.done():  # the function itself raised it
+                raise
+            meanwhile()

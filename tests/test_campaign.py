@@ -1,0 +1,49 @@
+"""Bad input: no silence, no error from the depths, no hang.  A share here; `make campaign` runs and counts all."""
+
+import pytest
+
+import campaign
+import holonax as hx
+
+SHARE = 5  # one in so many
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.corpus] if number % SHARE else [])
+        for number, name in enumerate(campaign.CASES)
+    ],
+)
+def test_what_comes_of_it(name):
+    verdict, said = campaign.judge(campaign.CASES[name])
+    assert verdict in campaign.GOOD, f"{verdict}: {said}"
+
+
+def test_the_campaign_tells_verdicts_apart():
+    def fail(error):
+        raise error
+
+    cases = {
+        "clear error": campaign.Case("", lambda: fail(hx.InputError("h = 0: use more")), "h = 0.*use more"),
+        "confusing": campaign.Case("", lambda: fail(hx.InputError("no")), "h = 0"),
+        "from the depths": campaign.Case("", lambda: fail(TypeError("h = 0")), "h = 0"),
+        "silent": campaign.Case("", lambda: 3, "h = 0"),
+        "fine": campaign.Case("", lambda: 3, holds=lambda x: x == 3),
+    }
+    for verdict, case in cases.items():
+        assert campaign.judge(case)[0] == verdict
+    assert campaign.judge(campaign.Case("", lambda: 3, holds=lambda x: x == 4))[0] == "silent"
+    assert campaign.judge(campaign.Case("", lambda: fail(hx.InputError("no"))))[0] == "confusing"
+    assert campaign.judge(campaign.Case("", lambda: fail(hx.InputError("a BatchTracer")), "a"))[0] == "from the depths"
+
+
+def test_the_user_s_own_error_stays_the_cause():
+    def lagrangian(q, v):
+        raise KeyError("mass")
+
+    with pytest.raises(
+        hx.InputError, match=r"lagrangian raised KeyError: 'mass' \(line \d+ of .*test_campaign"
+    ) as caught:
+        hx.start(hx.System(lagrangian), q=[1.0])
+    assert isinstance(caught.value.__cause__, KeyError)
