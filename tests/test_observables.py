@@ -303,7 +303,7 @@ def stream(observable, values):
     edges = [0, 1, *range(40, steps + 1, ROWS), steps + 1]
     for first, stop in itertools.pairwise(edges):
         q = values[first:stop, :, None]
-        watch.see(recording.Block(stop - 1, np.arange(first, stop), q, q, lambda: fate, paths))
+        watch.see(recording.Block(stop - 1, np.arange(first, stop), q, q, lambda: fate, lambda known: None, paths))
     return watch.summary(), view
 
 

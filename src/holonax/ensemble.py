@@ -12,7 +12,6 @@ import numpy as np
 from holonax.arguments import simulate_arguments
 from holonax.background import in_background, in_order
 from holonax.chunks import Walk
-from holonax.closures import keep_up, keep_up_with
 from holonax.engines import ENGINES, Runner, runner
 from holonax.errors import Interrupted, SimulationError, StepSizeWarning
 from holonax.methods.base import Method
@@ -81,9 +80,6 @@ def simulate(
     )  # fmt: skip
     start, t0, t1, h, steps, offset, paths, seed, save_every, observe = asked
     n = start.q.shape[-1]
-    keep_up(system, n)
-    for seen in observe.values():
-        keep_up_with(seen.fn, n)
 
     grid = Grid(save_every, steps)
     recorder = Recorder(grid, paths, n, np.dtype(dtype))

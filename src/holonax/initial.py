@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holonax.blame import TRACED
 from holonax.checks import flag, instance, is_traced, real_numbers, untraced
-from holonax.errors import HolonaxError, StartError, shown
+from holonax.closures import keep_up
+from holonax.errors import HolonaxError, InputError, StartError, shown
 from holonax.projection import project_momentum, project_position
 from holonax.solve import Newton, Status
 from holonax.system import State, System
@@ -84,9 +86,13 @@ def check_start(system: System, start: State) -> State:
     n = start.q.shape[-1]
     check_sizes(system, n)
     _check_derivatives(system, n)
-    point = _evaluate_momentum(system, start.q, start.p)
-    untraced("what the functions of the system close over", point, INSTEAD)
-    _check(point)
+    try:
+        keep_up(system, n)
+    except TRACED as error:
+        raise InputError(
+            f"the functions of the system close over values that are traced (by jax.grad, jit or vmap); {INSTEAD}"
+        ) from error
+    _check(_evaluate_momentum(system, start.q, start.p))
     return start
 
 

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from holonax.checks import instance
 from holonax.errors import InputError
+from holonax.initial import as_state
 from holonax.methods.base import Method, Report
 from holonax.noise import Increment, draw
 from holonax.solve import Status
@@ -115,6 +117,10 @@ def integrate(system: System, method: Method, start: State, increments: Incremen
     >>> path.q.shape, int(path.report.status.max())
     ((65, 3), 0)
     """
+    instance("system", system, System, "pass hx.System(lagrangian, constraint, noise)")
+    instance("method", method, Method, "pass an instance such as hx.Kicked()")
+    instance("increments", increments, Increment, "draw them with hx.increments(system, h=..., steps=..., seed=...)")
+    start = as_state(start)
     if start.q.ndim != 1:
         raise InputError(f"start.q has shape {start.q.shape}; integrate takes one path (use jax.vmap for several)")
     n = start.q.shape[0]

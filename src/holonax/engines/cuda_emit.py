@@ -107,11 +107,12 @@ class _Emitter:
         for number, operations in self.program.beginnings:
             if number in self.names:
                 self.lines.append(f"if ({self.names[number]} != {self.names[number]}) {{")
+                before = dict(self.names)
                 for node in operations:
                     self.names[node] = self.put(node.dtype, self.operation(node))
-                self.lines += [f"{self.names[number]} = {self.names[operations[-1]]};", "}"]
-                for node in operations:
-                    del self.names[node]
+                    self.names.setdefault(self.program.schedule.final(node), self.names[node])  # others ask for that
+                self.lines += [f"{before[number]} = {self.names[operations[-1]]};", "}"]
+                self.names = before
         begin, self.lines = self.lines, lines
         return begin
 

@@ -125,6 +125,7 @@ def _begun(emit: Emitter, loaded: dict[Node, str]) -> list[str]:
         if number in loaded:
             for node in operations:
                 emit.names[node] = emit.operation(node)
+                emit.names.setdefault(emit.program.schedule.final(node), emit.names[node])  # by which others ask for it
             vector, old, new = emit.vector(number.dtype), loaded[number], emit.names[operations[-1]]
             missing = emit.put(f"fcmp uno {vector} {old}, {old}")
             chosen = emit.put(f"select {emit.vector('bool')} {missing}, {vector} {new}, {vector} {old}")

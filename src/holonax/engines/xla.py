@@ -48,7 +48,9 @@ def _begun(fixed: Evaluation, carried: list[Array]) -> list[Array]:
     program = fixed.program
     here = fixed.also(dict(zip(program.carried, carried, strict=True)))
     for number, operations in program.beginnings:
-        here.operations(operations)
+        for node in operations:
+            here.values[node] = here.operation(node)
+            here.values.setdefault(program.schedule.final(node), here.values[node])  # by which others ask for it
         here.values[number] = jnp.where(jnp.isnan(here[number]), here.values[operations[-1]], here[number])
     return [here.values[node] for node in program.carried]
 

@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from holonax.checks import choice, memory
+from holonax.closures import keep_up_with
 from holonax.errors import InputError, whole_number
 from holonax.foreign import Foreign
 from holonax.lapack import over_paths
@@ -68,6 +69,7 @@ class Observable(ABC):
     def view(self, steps: int, save_every: int | None, paths: int, t0: float, t1: float, n: int, dtype: str) -> View:
         """What this observable will see of a run, or an InputError."""
         shape = self._quantity.result(n, dtype).shape
+        keep_up_with(self.fn, n)
         every = self.every or (save_every if self.over == "paths" else 1)
         view = View(Grid(every, steps, self.after), paths, t0, t1, shape)
         results = {"paths": view.grid.times, "time": paths, "all": 1}[self.over]
