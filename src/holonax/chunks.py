@@ -12,7 +12,7 @@ import numpy as np
 
 from holonax.engines import ROWS, Runner
 from holonax.path import Fate
-from holonax.recording import Block
+from holonax.recording import Block, End
 from holonax.system import State
 
 _CALL_SECONDS = 0.3  # how long one call should last: progress is shown, and a halt obeyed, that often
@@ -56,6 +56,6 @@ class Walk:
         fate = self.runner.fate(carried)
         return fate._replace(failed_step=np.where(fate.failed_step < 0, -1, fate.failed_step - self.offset))
 
-    def _end(self, carried: Any, known: bool) -> State:
+    def _end(self, carried: Any, known: bool) -> End:
         q, p = (None, None) if known else self.runner.places(carried)
-        return State(q, p, self.runner.velocities(carried))
+        return End(q, p, self.runner.velocities(carried))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from holonax.methods.base import Method
 from holonax.observables import Observable
 from holonax.path import Fate
 from holonax.progress import Bar, notes
-from holonax.recording import Grid, Recorder, Watch
-from holonax.run import Run, describe_failures, in_words
+from holonax.recording import End, Grid, Recorder, Watch
+from holonax.run import Ends, Run, describe_failures, in_words
 from holonax.system import State, System
 from holonax.warn import warn
 
@@ -97,11 +98,11 @@ def simulate(
     chunk = _chunk_size(program, paths)
     initial = State(*(np.asarray(x, dtype) for x in (start.q, start.p, start.guess)))
     fates: list[Fate] = []
-    ends: list[State] = []
+    ends: list[End] = []
     summaries: dict[str, Any] = {}
     counted: dict[int, int] = {}  # path-steps done, by first path of the chunk
 
-    def run_chunk(first: int) -> tuple[Fate, State, dict[str, Any]] | None:
+    def run_chunk(first: int) -> tuple[Fate, End, dict[str, Any]] | None:
         index = np.arange(first, min(first + chunk, paths))
         watches = {name: Watch(seen, views[name], index) for name, seen in observe.items()}
         column = 0
@@ -113,7 +114,6 @@ def simulate(
         if block.done < steps:
             return None  # halted
         fate, end = Fate(*(x[: len(index)] for x in block.fate)), block.end(grid.last == steps)
-        end = State(*(x if x is None else x[: len(index)] for x in end))
         return fate, end, {name: watch.summary() for name, watch in watches.items()}
 
     def show_progress() -> None:
@@ -129,10 +129,16 @@ def simulate(
         fate = Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
         done = len(fate.status)
         told = fate._asdict() | {"counts": dict(zip(method.outcomes, fate.counts.T, strict=True))}
+        sizes = [len(fate.status) for fate in fates]
+        fetch = partial(_fetch, [end.v for end in ends], sizes)
+        if grid.last == steps:
+            where = Ends(recorder.q[:done, -1], recorder.p[:done, -1], fetch)
+        else:
+            where = Ends(_unpadded([end.q for end in ends], sizes), _unpadded([end.p for end in ends], sizes), fetch)
         seconds = {"compiling": compiling, "running": time.perf_counter() - clock - compiling}
         return Run(
             time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **told, observed=observed,
-            state=_state(ends, recorder.q[:done, -1], recorder.p[:done, -1]), system=in_words(system, n), method=method,
+            ends=where, system=in_words(system, n), method=method,
             h=float(h), t1=float(t1), steps=steps, seed=int(seed), first_step=offset, engine=program.name,
             reason=_why(engine, program), seconds=seconds,
         )  # fmt: skip
@@ -172,10 +178,13 @@ def _why(asked: str, program: Runner) -> str:
     return "the fastest that this machine has" if asked == "auto" else "asked for"
 
 
-def _state(ends: list[State], q: np.ndarray, p: np.ndarray) -> State:
-    """The ends of all chunks; q and p as they are saved, unless the end is not."""
-    joined = (None if parts[0] is None else np.concatenate(parts) for parts in zip(*ends, strict=True))
-    return State(*(x if known is None else known for known, x in zip(joined, (q, p, None), strict=True)))
+def _unpadded(parts: Sequence[Any], sizes: list[int]) -> np.ndarray:
+    return np.concatenate([x[:size] for x, size in zip(parts, sizes, strict=True)])
+
+
+def _fetch(velocities: list[Callable[[], np.ndarray] | None], sizes: list[int]) -> np.ndarray | None:
+    """Of all chunks; None if the engine has none."""
+    return _unpadded([fetch() for fetch in velocities if fetch], sizes) if velocities[0] else None
 
 
 def _chunk_size(program: Runner, paths: int) -> int:

@@ -17,7 +17,14 @@ from jax import Array
 from holonax.engines import ROWS
 from holonax.observables import Grid, Observable, Seen, View
 from holonax.path import Fate
-from holonax.system import State
+
+
+class End(NamedTuple):
+    """Where the paths of a chunk are, with what it takes to fetch their velocities."""
+
+    q: np.ndarray | None
+    p: np.ndarray | None
+    v: Callable[[], np.ndarray] | None
 
 
 @final
@@ -33,7 +40,7 @@ class Block:
     q: Array
     p: Array
     look: Callable[[], Fate]
-    end: Callable[[bool], State]  # where the paths are; q and p only if they are not known from elsewhere
+    end: Callable[[bool], End]  # where the paths are; q and p only if they are not known from elsewhere
     paths: int
 
     @cached_property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from functools import cached_property, partial
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -13,10 +15,22 @@ from holonax.solve import Status
 from holonax.system import State, System
 
 
+class Ends(NamedTuple):
+    """Where the paths are at the end, with what it takes to fetch their velocities, if the engine has any."""
+
+    q: np.ndarray
+    p: np.ndarray
+    velocities: Callable[[], np.ndarray | None]
+
+
+def _none() -> None:
+    return None
+
+
 @final
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A simulated ensemble.
+    """A simulated ensemble; `state` is where its paths are at the end.
 
     Attributes:
         t: times, shape (times,).
@@ -28,7 +42,7 @@ class Run:
         iterations: per path, the largest number of Newton iterations in a step.
         counts: per path, how often each outcome of the method came about, by name; empty for most methods.
         observed: results of the observables, by name.
-        state: where the paths are at the end, to go on from: `simulate(system, method, run.state, t0=run.t1, ...)`.
+        ends: what `state` is made of.
         system: the system, in words.
         method: the integrator.
         h: step size.
@@ -50,7 +64,7 @@ class Run:
     iterations: np.ndarray
     counts: dict[str, np.ndarray]
     observed: dict[str, Any]
-    state: State
+    ends: Ends
     system: str
     method: Method
     h: float
@@ -61,6 +75,16 @@ class Run:
     engine: str
     reason: str
     seconds: dict[str, float]
+
+    @cached_property
+    def state(self) -> State:
+        """Where the paths are at the end, to go on from: `simulate(system, method, run.state, t0=run.t1, ...)`."""
+        return State(self.ends.q, self.ends.p, self.ends.velocities())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: velocities that may still be on a device are fetched."""
+        q, p, v = self.state
+        return self.__dict__ | {"ends": Ends(q, p, partial(np.asarray, v) if v is not None else _none)}
 
     def __repr__(self) -> str:
         paths, times, _ = self.q.shape

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -59,8 +61,8 @@ class Runner(ABC):
         """Positions and momenta, as NumPy arrays (paths, n)."""
 
     @abstractmethod
-    def velocities(self, carried: Any) -> np.ndarray | None:
-        """Where Newton's method would begin, unless the program knows that by itself."""
+    def velocities(self, carried: Any) -> Callable[[], np.ndarray] | None:
+        """Where Newton's method would begin, to be fetched later, unless the program knows that by itself."""
 
 
 def cores() -> int:
@@ -98,10 +100,13 @@ class LaneRunner(Runner):
         """Positions and momenta, as NumPy arrays (paths, n)."""
         return self._vectors(carried, 0), self._vectors(carried, self.program.n)
 
-    def velocities(self, carried: list) -> np.ndarray | None:
-        """Where Newton's method would begin, unless the program knows that by itself."""
+    def velocities(self, carried: list) -> Callable[[], np.ndarray] | None:
+        """Where Newton's method would begin, to be fetched later, unless the program knows that by itself."""
         place = 2 * self.program.n
-        return self._vectors(carried, place) if place in self.program.changing else None
+        if place not in self.program.changing:
+            return None
+        own = [x.copy() if isinstance(x, np.ndarray) else x for x in carried[place : place + self.program.n]]
+        return partial(self._vectors, own, 0)  # so that the others need not be kept
 
     def _vectors(self, carried: list, place: int) -> np.ndarray:
         return np.stack(jax.device_get(carried[place : place + self.program.n]), axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, final
 
@@ -98,9 +99,9 @@ class PlainRunner(Runner):
         """Positions and momenta, as NumPy arrays (paths, n)."""
         return np.asarray(carried.state.q), np.asarray(carried.state.p)
 
-    def velocities(self, carried: Track) -> np.ndarray | None:
-        """Where Newton's method would begin."""
-        return np.asarray(carried.state.v)
+    def velocities(self, carried: Track) -> Callable[[], np.ndarray] | None:
+        """Where Newton's method would begin, to be fetched later."""
+        return partial(np.asarray, carried.state.v)
 
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> PlainRunner:

@@ -165,6 +165,7 @@ class _Step:
     def scheduled(self, functions: list[Carried], again: Callable[[], Program] | None = None) -> Program:
         """With numbers that stand for `functions` of q."""
         build, loop, n = self.build, self.loop, self.n
+        build.most = None  # the step is translated; what it takes to begin a run does not count
         entries = len(self.results) - len(functions)
         loop.close(build, build.number(True, "bool"), self.results)
         wanted = [*range(n, 2 * n), *range(n), *range(3 * n, entries)]  # positions as momenta need them
