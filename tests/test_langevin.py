@@ -219,16 +219,19 @@ def poloidal_angles():
     return np.arctan2(q[:, 2], np.hypot(q[:, 0], q[:, 1]) - 1.0), run.counts
 
 
-def test_the_way_back_must_be_checked(monkeypatch):
+def test_the_way_back_is_checked(monkeypatch):
+    """Proposals that do not come back are refused.  Newton keeps to the near root, so that they are few: of 6.5 million
+    proposals some 2000, too few for a bias that this number of chains could show.
+    """
+
     def density(angle):
         return 1.0 + 0.5 * jnp.cos(angle)  # of the surface measure
 
     angles, counts = poloidal_angles()
-    assert counts["irreversible"].sum() > 10_000
     assert chi_squared(angles, density) > FIVE_SIGMA
     monkeypatch.setattr(metropolis, "comes_back", lambda *_: True)
-    angles, _ = poloidal_angles()
-    assert chi_squared(angles, density) < FIVE_SIGMA  # few, since Newton itself refuses most of the other roots
+    _, unchecked = poloidal_angles()  # what is left is irreversible because the way back cannot be solved
+    assert counts["irreversible"].sum() > unchecked["irreversible"].sum() + 1000 > 11_000
 
 
 @pytest.mark.parametrize("options", [{}, {"splitting": "OBABO"}, {"metropolis": True}], ids=str)
