@@ -139,7 +139,7 @@ def simulate(
         return Run(
             time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **told, observed=observed,
             ends=where, system=in_words(system, n), method=method,
-            h=float(h), t1=float(t1), steps=steps, seed=int(seed), first_step=offset, engine=program.name,
+            h=h, t1=t1, steps=steps, seed=seed, first_step=offset, engine=program.name,
             reason=_why(engine, program), seconds=seconds,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from jax import Array
 
 from holonax.blame import TRACED
 from holonax.checks import flag, instance, is_traced, real_numbers, untraced
-from holonax.closures import keep_up
+from holonax.closures import FORGET, keep_up
 from holonax.errors import HolonaxError, InputError, StartError, shown
 from holonax.projection import project_momentum, project_position
 from holonax.solve import Newton, Status
@@ -84,14 +84,16 @@ def check_start(system: System, start: State) -> State:
     untraced("start", start, INSTEAD)
     start = as_state(start)
     n = start.q.shape[-1]
-    check_sizes(system, n)
-    _check_derivatives(system, n)
     try:
         keep_up(system, n)
-    except TRACED as error:
-        raise InputError(
-            f"the functions of the system close over values that are traced (by jax.grad, jit or vmap); {INSTEAD}"
-        ) from error
+    except Exception as error:
+        check_sizes(system, n)  # says it if the functions themselves are at fault
+        if isinstance(error, TRACED):
+            raise InputError(
+                f"the functions of the system close over values that are traced (by jax.grad, jit or vmap); {INSTEAD}"
+            ) from error
+        raise
+    _check_once(system, n)
     _check(_evaluate_momentum(system, start.q, start.p))
     return start
 
@@ -111,8 +113,14 @@ def check_sizes(system: System, n: int) -> None:
         raise StartError(f"k = {k} constraints leave nothing free of n = {n} coordinates; k must be below n")
 
 
-_check_derivatives = lru_cache(maxsize=128)(System.check_derivatives)
-"""Once, for starts of an ensemble, whose systems are kept anyway: it takes tens of milliseconds."""
+@lru_cache(maxsize=128)
+def _check_once(system: System, n: int) -> None:
+    """For starts of an ensemble, whose systems are kept anyway: it takes tens of milliseconds."""
+    check_sizes(system, n)
+    system.check_derivatives(n)
+
+
+FORGET.append(_check_once.cache_clear)
 
 
 def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:

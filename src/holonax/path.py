@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from holonax.checks import instance
 from holonax.errors import InputError
-from holonax.initial import as_state
+from holonax.initial import A_SYSTEM, as_state
 from holonax.methods.base import Method, Report
 from holonax.noise import Increment, draw
 from holonax.solve import Status
@@ -117,7 +117,7 @@ def integrate(system: System, method: Method, start: State, increments: Incremen
     >>> path.q.shape, int(path.report.status.max())
     ((65, 3), 0)
     """
-    instance("system", system, System, "pass hx.System(lagrangian, constraint, noise)")
+    instance("system", system, System, A_SYSTEM)
     instance("method", method, Method, "pass an instance such as hx.Kicked()")
     instance("increments", increments, Increment, "draw them with hx.increments(system, h=..., steps=..., seed=...)")
     start = as_state(start)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from holonax.closures import FORGET
 from holonax.initial import most_dependent
 from holonax.methods.base import Method
 from holonax.solve import Status
@@ -23,8 +24,8 @@ class Ends(NamedTuple):
     velocities: Callable[[], np.ndarray | None]
 
 
-def _none() -> None:
-    return None
+def _itself(v: np.ndarray | None) -> np.ndarray | None:
+    return v
 
 
 @final
@@ -84,7 +85,7 @@ class Run:
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: velocities that may still be on a device are fetched."""
         q, p, v = self.state
-        return self.__dict__ | {"ends": Ends(q, p, partial(np.asarray, v) if v is not None else _none)}
+        return self.__dict__ | {"ends": Ends(q, p, partial(_itself, v))}
 
     def __repr__(self) -> str:
         paths, times, _ = self.q.shape
@@ -108,6 +109,7 @@ class Run:
         return "\n".join(lines)
 
 
+@lru_cache(maxsize=128)
 def in_words(system: System, n: int) -> str:
     """Sizes of a system, and where its Lagrangian was written."""
     k, m = system.sizes(n)
@@ -117,13 +119,16 @@ def in_words(system: System, n: int) -> str:
     return f"{n} coordinates, {k} constraints, {m} stochastic potentials (L is {name}{where})"
 
 
+FORGET.append(in_words.cache_clear)
+
+
 def describe_failures(system: System, run: Run, t0: float) -> str:
     """How many paths failed, the first of them, why, and what to do about it."""
     failed = np.flatnonzero(run.status)
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
     singular = run.status[path] == Status.SINGULAR
-    where = f" ({most_dependent(system, run.state.q[path])})" if singular else ""
+    where = f" ({most_dependent(system, run.ends.q[path])})" if singular else ""
     return (
         f"{len(failed)} of {len(run.status)} paths failed; first path {path} at step {step} "
         f"(t = {t0 + step * run.h:.6g}), residual {run.residual[path]:.2e}, h = {run.h:g}: "

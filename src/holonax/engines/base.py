@@ -92,7 +92,7 @@ class LaneRunner(Runner):
         """How the paths fared so far, as NumPy arrays."""
         first, outcomes = 3 * self.program.n, self.program.outcomes
         *single, _ = Fate._fields
-        fate = [np.array(x) for x in jax.device_get(carried[first : first + len(single) + outcomes])]
+        fate = self.fetched(carried[first : first + len(single) + outcomes])
         counts = np.array(fate[len(single) :], np.int32).reshape(outcomes, len(fate[0]))
         return Fate(*fate[: len(single)], counts.T)  # type: ignore[call-arg]
 
@@ -109,7 +109,11 @@ class LaneRunner(Runner):
         return partial(self._vectors, own, 0)  # so that the others need not be kept
 
     def _vectors(self, carried: list, place: int) -> np.ndarray:
-        return np.stack(jax.device_get(carried[place : place + self.program.n]), axis=1)
+        return np.stack(self.fetched(carried[place : place + self.program.n]), axis=1)
+
+    def fetched(self, arrays: list) -> list[np.ndarray]:
+        """Some of what is carried, as NumPy arrays of their own."""
+        return [np.array(x) for x in jax.device_get(arrays)]
 
     def rows(self, module: Any, paths: int, first: int, stop: int, stride: int) -> Any:
         """A buffer (rows, 2n, paths) for the q and p of a call, made by NumPy or CuPy."""

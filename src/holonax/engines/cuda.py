@@ -111,14 +111,10 @@ class CudaRunner(LaneRunner):
                 self.kernel(*launch, arguments)
             return carried, *(cupy.ascontiguousarray(part).get() for part in self.split(rows))
 
-    def fate(self, carried: list) -> Any:
-        """How the paths fared so far, as NumPy arrays."""
+    def fetched(self, arrays: list) -> list[np.ndarray]:
+        """Some of what is carried, as NumPy arrays."""
         with self.stream:
-            return super().fate([x.get() if i >= 3 * self.program.n else x for i, x in enumerate(carried)])
-
-    def _vectors(self, carried: list, place: int) -> np.ndarray:
-        with self.stream:
-            return np.stack([x.get() for x in carried[place : place + self.program.n]], axis=1)
+            return [x.get() for x in arrays]
 
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner:

@@ -71,7 +71,10 @@ class _Emitter:
         key = (*program.key, program.h, program.step)
         self.names.update(zip(key, ("key0", "key1", "h", "(int)(number + offset)"), strict=True))
         self.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
-        self.names.update((program.carried[i], f"c{i}") for i in program.changing)
+        for i in program.changing:
+            self.names[program.carried[i]] = f"c{i}"
+            self.lines.append(f"{_TYPES[program.carried[i].dtype]} c{i};")
+        self.items(program.schedule.before)
 
     def name(self, node: Node) -> str:
         node = self.program.schedule.final(node)
@@ -168,8 +171,7 @@ class _Emitter:
 
 
 def kernel(program: Program) -> str:
-    """The source: `advance(carried, paths, rows, next, doubts, key0, key1, h, size, first, stop, stride,
-    offset)`.
+    """The source of the kernel, with arguments as in `_Emitter.source`.
 
     As in `llvm_kernel`, but a path begins with its own `next` step, and leaves there the one that comes next: `stop`,
     or one that is in doubt, of which there are `doubts`.  A trial has to be given up from where it began.  Nobody keeps
@@ -177,9 +179,7 @@ def kernel(program: Program) -> str:
     its `last` step.
     """
     emit, trial = _Emitter(program), program.trial
-    carried, lines = [(i, program.carried[i]) for i in program.changing], emit.lines
-    lines += [f"{_TYPES[node.dtype]} c{i};" for i, node in carried]
-    emit.items(program.schedule.before)
+    lines = emit.lines
     lines += ["long long last = stop;", "begin:", *emit.load(), *emit.begin(), "long long number = next[lane];"]
     lines += ["long long row = number / stride - first / stride, due = (number / stride + 1) * stride;"]
     lines += [f"const bool alive = {emit.name(program.status)} == 0;"]
@@ -194,9 +194,7 @@ def kernel(program: Program) -> str:
 def again(program: Program) -> str:
     """The source, with the same arguments, for paths whose next step is in doubt: take that one, carefully."""
     emit = _Emitter(program)
-    carried, lines = [(i, program.carried[i]) for i in program.changing], emit.lines
-    lines += [f"{_TYPES[node.dtype]} c{i};" for i, node in carried]
-    emit.items(program.schedule.before)
+    lines = emit.lines
     lines += ["long long number = next[lane];", "if (number == stop) return;", *emit.load()]
     emit.items(program.schedule.body)
     lines += emit.end({i: program.results[i] for i in program.changing})

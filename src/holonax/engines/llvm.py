@@ -125,15 +125,7 @@ class LlvmRunner(LaneRunner):
         return carried
 
     def advance(
-        self,
-        carried: list[np.ndarray],
-        paths: np.ndarray,
-        seed: int,
-        h: float,
-        first: int,
-        stop: int,
-        stride: int,
-        offset: int = 0,
+        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """One call of the kernel, in place; the interpreter is free meanwhile."""
         size = len(paths)
