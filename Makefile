@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint wheel study corpus campaign bench bench-gpu clean
+.PHONY: demo test lint wheel study corpus campaign signals resources bench bench-gpu clean
 .DELETE_ON_ERROR:
 
 .venv/ready: pyproject.toml
@@ -38,6 +38,12 @@ corpus: .venv/ready  ## every method on every system that users bring, on every 
 
 campaign: .venv/ready  ## bad input of every kind, and what came of it, counted (a minute)
 	$(BIN)/python tests/campaign.py
+
+signals: .venv/ready  ## Ctrl-C and SIGTERM at random moments, and how soon they are answered (minutes)
+	$(BIN)/python tests/signals.py
+
+resources: .venv/ready  ## memory over hundreds of systems and thousands of calls (minutes)
+	$(BIN)/python tests/resources.py
 
 .venv/bench: .venv/ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'

@@ -15,6 +15,7 @@ LAYERS = [  # a module may import from its own layer and from those before it
         "blame",
         "bounds",
         "foreign",
+        "parameters",
         "elementary",
         "elimination",
         "roundoff",

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from typer.testing import CliRunner
 import holonax as hx
 from holonax import cli, engines, files, naming
 from holonax.studies import lockstep, strong_orders
+from signals import LONG_RUN, LONG_STUDY, SCRIPT, stop
 
 CONVERGE = ["converge", "oscillator", "-m", "EulerA", "-m", "Kicked", "--h", "2^-3..2^-5", "--paths", "40"]
 
@@ -29,9 +29,6 @@ def invoke(*arguments):
     assert result.exit_code == 0, result.output
     return result.output
 
-
-# As the installed script, but with SIGINT as it is in a terminal even if the tests run in the background of a shell.
-SCRIPT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from holonax.cli import main; main()"
 
 find_once = functools.cache(naming.find_system)
 
@@ -410,11 +407,6 @@ def test_a_method_of_one_s_own(tmp_path):
     assert naming.find_method(f"{tmp_path / 'mine.py'}:method") == hx.VPRK(hx.tableaux.RATTLE)
 
 
-LONG_RUN = ("run", "--t1", "8", "--paths", "20000000", "-m", "EulerA")
-LONG_STUDY = ("converge", "--h", "2^-3..2^-5", "--paths", "5000000", "-m", "EulerA")
-PATIENCE = 10.0  # seconds to an answer; a run takes 0.2, the figures of a study 2, but machines that test are slow
-
-
 @pytest.mark.parametrize(
     ("command", "number", "moments"),
     [
@@ -427,7 +419,7 @@ PATIENCE = 10.0  # seconds to an answer; a run takes 0.2, the figures of a study
 def test_signals_end_a_process_with_what_is_complete(command, number, moments, tmp_path):
     for moment in moments:
         out = tmp_path / f"after {moment}"
-        complete = _stop(command, number, moment, tmp_path, out)
+        _, complete = stop(command, number, moment, tmp_path, out)
         if complete:
             break
     assert complete or moments[1:] == ()
@@ -436,43 +428,6 @@ def test_signals_end_a_process_with_what_is_complete(command, number, moments, t
         assert json.loads((out / "run.json").read_text())["done"] == complete
     elif complete:
         assert {"index.html", "results.json"} <= {path.name for path in out.iterdir()}
-
-
-def _stop(command, number, moment, folder, out):
-    """Start a process, signal it that long after it has found its system; the number of complete paths or chunks."""
-    loaded = folder / "loaded"
-    loaded.unlink(missing_ok=True)
-    file = folder / "mine.py"
-    file.write_text(
-        f"import holonax as hx, pathlib\nentry = hx.systems.oscillator()\npathlib.Path({str(loaded)!r}).touch()\n"
-    )
-    arguments = [command[0], f"{file}:entry", *command[1:], "--out", str(out)]
-    # An orderly exit of Python crashes now and then in threads that still compute: it must not try.
-    script = f"import atexit; atexit.register(print, 'orderly'); {SCRIPT}"
-    with subprocess.Popen(
-        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
-        try:
-            while not loaded.exists():
-                assert child.poll() is None, child.communicate()
-                time.sleep(0.05)
-            time.sleep(moment)
-            assert child.poll() is None, child.communicate()
-            child.send_signal(number)
-            printed, told = child.communicate(timeout=PATIENCE)
-        finally:
-            child.kill()
-    assert child.returncode == 128 + number
-    assert told.startswith("interrupted")
-    assert "orderly" not in printed
-    assert told.count("\n") == 1
-    if " are done" not in told:
-        assert told == "interrupted: nothing is complete yet\n" or moment == 0
-        assert printed == ""
-        assert not out.exists() or not list(out.iterdir())
-        return 0
-    assert "E energy" in printed or "strong errors" in printed
-    return int(re.match(r"interrupted: (\d+) of", told)[1])
 
 
 def test_ctrl_c_leaves_the_paths_that_are_done(monkeypatch):
@@ -503,7 +458,7 @@ def test_ctrl_c_on_a_study_leaves_the_study_of_the_paths_that_are_done(monkeypat
     e = hx.systems.oscillator()
     arguments = {"t1": 1.0, "h": [0.25, 0.125]}
     part = strong_orders(e.system, [hx.EulerA()], e.start, paths=lockstep.CHUNK, **arguments)[0]
-    original, calls = lockstep._advance, []
+    original, calls = lockstep._program(e.system, (hx.EulerA(),), hx.Kicked()), []
 
     def advance(*args):
         calls.append(1)
@@ -511,7 +466,7 @@ def test_ctrl_c_on_a_study_leaves_the_study_of_the_paths_that_are_done(monkeypat
             raise KeyboardInterrupt
         return original(*args)
 
-    monkeypatch.setattr(lockstep, "_advance", advance)
+    monkeypatch.setattr(lockstep, "_program", lambda *_: advance)
     monkeypatch.setattr(lockstep, "cores", lambda: 1)
     with pytest.raises(hx.Interrupted, match="1 of 3 chunks of 256 paths are done") as caught:
         strong_orders(e.system, [hx.EulerA()], e.start, paths=3 * lockstep.CHUNK, **arguments)

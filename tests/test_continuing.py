@@ -65,6 +65,10 @@ def test_the_number_of_the_first_step():
     later = hx.simulate(e.system, hx.EulerA(), e.start, first_step=7, **arguments)
     assert later.first_step == 7
     assert not np.array_equal(later.q, same.q)
+    noise = hx.increments(e.system, h=0.125, steps=8, seed=0, path=2, first_step=7)
+    np.testing.assert_allclose(hx.integrate(e.system, hx.EulerA(), e.start, noise).q, later.q[2], atol=1e-13)
+    with pytest.raises(hx.InputError, match="from first_step = 4294967295 on"):
+        hx.increments(e.system, h=0.125, steps=2, seed=0, first_step=2**32 - 1)
     with pytest.raises(hx.InputError, match="first_step = -1: steps are numbered from 0 on"):
         hx.simulate(e.system, hx.EulerA(), e.start, first_step=-1, **arguments)
     with pytest.raises(hx.InputError, match="beyond the counter of the noise"):
@@ -102,7 +106,8 @@ def test_the_warning_of_a_fallback_points_at_the_caller():
 
 
 LONG = """
-    import sys, time, signal
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run in the background of a shell
     import holonax as hx
     e = hx.systems.chain(8, 0.3)
     hx.simulate(e.system, hx.Rattle(), e.start, t1=1.0, h=2.0**-6)

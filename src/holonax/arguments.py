@@ -10,10 +10,11 @@ import numpy as np
 
 from holonax.checks import MOST_STEPS, at_least, choice, instance, memory, number_of_steps, real_number, untraced
 from holonax.errors import InputError, shown, whole_number
-from holonax.initial import INSTEAD, check_start
+from holonax.initial import A_SYSTEM, INSTEAD, check_start
 from holonax.methods.base import Method
 from holonax.noise import check_counter
 from holonax.observables import Grid, Observable
+from holonax.parameters import Values
 from holonax.system import State, System
 
 
@@ -21,6 +22,7 @@ class Asked(NamedTuple):
     """Arguments that fit each other, in the types that the work needs."""
 
     start: State
+    values: Values
     t0: float
     t1: float
     h: float
@@ -37,6 +39,7 @@ def simulate_arguments(
     method: Method,
     start: State,
     *,
+    parameters: Any,
     t0: Any,
     t1: Any,
     h: Any,
@@ -67,8 +70,12 @@ def simulate_arguments(
     choice("dtype", dtype, ("float64", "float32"))
     if jnp.zeros((), dtype).dtype != np.dtype(dtype):
         raise InputError('dtype = "float64" but JAX has it switched off; unset HOLONAX_ENABLE_X64 or use "float32"')
-    start = check_start(system, start)
-    paths = _number_of_paths(paths, start)
+    instance("system", system, System, A_SYSTEM)
+    untraced("parameters", parameters, INSTEAD)
+    untraced("system.parameters", dict(system.parameters), INSTEAD)
+    values = Values.of(system.parameters, parameters)
+    start = check_start(system, start, values)
+    paths = _number_of_paths(paths, start, values)
     times, n = Grid(save_every, steps).times, start.q.shape[-1]
     memory(
         f"q and p at {times} times of {paths} paths",
@@ -76,7 +83,7 @@ def simulate_arguments(
         "save less with save_every=, or use observe= with save_every=None",
     )
     method.check(system, start)
-    return Asked(start, t0, t1, h, steps, offset, paths, int(seed), save_every, observe)
+    return Asked(start, values, t0, t1, h, steps, offset, paths, int(seed), save_every, observe)
 
 
 def _observables(observe: Any) -> Mapping[str, Observable]:
@@ -105,11 +112,12 @@ def _first_step(asked: Any, t0: float, h: float, steps: int) -> int:
     return first
 
 
-def _number_of_paths(paths: Any, start: State) -> int:
-    held = len(start.q) if np.ndim(start.q) == 2 else None
+def _number_of_paths(paths: Any, start: State, values: Values) -> int:
+    held = len(start.q) if np.ndim(start.q) == 2 else values.paths
     if paths is None:
         return held or 1
     paths = at_least(1, "paths", paths, "must be a positive integer")
     if held not in (None, paths):
-        raise InputError(f"paths = {paths} but start holds {held} states; leave paths out or make them agree")
+        what = f"start holds {held} states" if np.ndim(start.q) == 2 else f"parameters are given for {held}"
+        raise InputError(f"paths = {paths} but {what}; leave paths out or make them agree")
     return paths

@@ -23,6 +23,21 @@ def is_traced(value: object) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
 
+_process: int | None = None  # in which JAX was first used
+
+
+def not_forked() -> None:
+    """Raise in a process that was forked off one in which JAX was at work: its threads are missing, it would hang."""
+    global _process
+    if _process is None:
+        _process = os.getpid()
+    if _process != os.getpid():
+        raise InputError(
+            f"process {os.getpid()} was forked off process {_process}, where JAX was at work already; its threads do "
+            "not exist here: start processes with multiprocessing.get_context('spawn')"
+        )
+
+
 def untraced(name: str, value: object, remedy: str) -> None:
     """Raise if there is no number yet."""
     if is_traced(value):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, final
 
@@ -28,17 +28,18 @@ class Walk:
         self.most = ROWS  # steps in one call, as far as it is known to be quick
         self.halt = threading.Event()
 
-    def blocks(self, states: State, index: np.ndarray) -> Iterator[Block]:
+    def blocks(self, states: State, parameters: Mapping[str, np.ndarray], index: np.ndarray) -> Iterator[Block]:
         """Run the paths `index`, a block of states at a time; the first block is the start itself.
 
-        `states` may hold more paths than `index`: the others are padding.
+        `states` and `parameters` may hold more paths than `index`: the others are padding.
         """
         runner, stride, steps = self.runner, self.stride, self.steps
-        carried = runner.begin(states)
+        carried = runner.begin(states, parameters)
         paths = np.resize(index, len(states.q)).astype(np.uint64)
 
         def block(done: int, numbers: np.ndarray, q: Any, p: Any) -> Block:
-            return Block(done, numbers, q, p, partial(self._fate, carried), partial(self._end, carried), len(index))
+            now = partial(self._fate, carried), partial(self._end, carried)
+            return Block(done, numbers, q, p, *now, parameters, len(index))
 
         yield block(0, np.array([0]), states.q[None], states.p[None])
         first = 0

@@ -8,8 +8,10 @@ milliseconds, whenever it is used, and compared with what it was before.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,36 +19,59 @@ import numpy as np
 
 from holonax.system import System
 
-_MOST = 256
-_known: OrderedDict[Hashable, Any] = OrderedDict()
+_MOST_KNOWN = 256
+_known: OrderedDict[Hashable, bytes] = OrderedDict()
 
-FORGET: list[Callable[[], None]] = [jax.clear_caches]
-"""What is to be called when something compiled may be out of date."""
+MOST_REMEMBERED = 24
+"""Programs of a kind that are kept."""
+
+_forget: list[Callable[[], None]] = [jax.clear_caches]
+
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made")
 
 
-def fingerprint(function: Callable[..., Any], n: int, arguments: int = 1) -> tuple[Any, ...]:
-    """A function of so many vectors, traced, as text, and the values of the arrays in it."""
-    x = jnp.zeros(n)
-    traced = jax.make_jaxpr(lambda *x: function(*x))(*[x] * arguments)  # JAX would remember what it has traced before
-    return hash(str(traced.jaxpr)), *((x.shape, np.asarray(x).tobytes()) for x in map(np.asarray, traced.consts))
+def remembered(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+    """`make`, called once for arguments that it has had lately, until what was made may be out of date.
+
+    Whatever is compiled for a system or a function of the user's is made by such a function.  A program of JAX is to
+    be a `jax.jit` of its own: it goes with the last reference to it, while what JAX knows by static arguments stays.
+    """
+    cached = lru_cache(maxsize=MOST_REMEMBERED)(make)
+    _forget.append(cached.cache_clear)
+    return cached  # type: ignore[return-value]
+
+
+def fingerprint(
+    function: Callable[..., Any], n: int, arguments: int = 1, parameters: Mapping[str, Any] | None = None
+) -> bytes:
+    """Of a function of so many vectors and of parameters: of what it does, and of the values of the arrays in it."""
+    x, values = jnp.zeros(n), parameters or {}
+    # By another function, for JAX would remember what it has traced before.
+    traced = jax.make_jaxpr(lambda values, *x: function(*x, **values))(values, *[x] * arguments)
+    digest = blake2b(str(traced.jaxpr).encode())
+    for constant in map(np.asarray, traced.consts):
+        digest.update(str((constant.shape, constant.dtype)).encode() + constant.tobytes())
+    return digest.digest()
 
 
 def keep_up(system: System, n: int) -> None:
     """Forget what was compiled if the functions of a system no longer compute what they did."""
-    parts: list[tuple[Any, int]] = [(system.lagrangian, 2), (system.constraint, 1), (system.noise, 1)]
-    _compare((system, n), tuple(fingerprint(x, n, arguments) for x, arguments in parts if x is not None))
+    form = system.form
+    now = [fingerprint(f.function, n, len(f.takes), f.asked()) for f in form.functions()]
+    _compare((form, n), b"".join(now))
 
 
-def keep_up_with(function: Callable[..., Any], n: int) -> None:
-    """The same for a function of q and p, such as an observable's."""
-    _compare((function, n), fingerprint(function, n, 2))
+def keep_up_with(function: Callable[..., Any], n: int, parameters: Mapping[str, Any]) -> None:
+    """The same for a function of q, p and these parameters, such as an observable's."""
+    _compare((function, n), fingerprint(function, n, 2, parameters))
 
 
-def _compare(key: Hashable, now: Any) -> None:
+def _compare(key: Hashable, now: bytes) -> None:
     before = _known.pop(key, now)
     _known[key] = now
-    if len(_known) > _MOST:
+    if len(_known) > _MOST_KNOWN:
         _known.popitem(last=False)
     if before != now:
-        for forget in FORGET:
+        for forget in _forget:
             forget()

@@ -33,6 +33,7 @@ def simulate(
     t1: float,
     h: float,
     t0: float = 0.0,
+    parameters: Mapping[str, Any] | None = None,
     paths: int | None = None,
     seed: int = 0,
     first_step: int | None = None,
@@ -52,7 +53,9 @@ def simulate(
         t1: end time; `t1 - t0` must be a multiple of `h`.
         h: step size.
         t0: time at the start.
-        paths: number of paths; left out, one, or as many as `start` holds.
+        parameters: values of the system's parameters, other than its own: one for all paths, or one per path (leading
+            axis).  New values need no new program.
+        paths: number of paths; left out, one, or as many as `start` or `parameters` hold.
         seed: with the index of a path it determines the noise of that path, whatever else runs beside it.
         first_step: number that the first step has in that noise; left out, `t0 / h` where that is a whole number, so
             that a run from `run.state` and `t0=run.t1` goes on with the noise instead of repeating it, and otherwise 0.
@@ -76,20 +79,23 @@ def simulate(
     256
     """
     asked = simulate_arguments(
-        system, method, start, t0=t0, t1=t1, h=h, first_step=first_step, paths=paths, seed=seed, save_every=save_every,
-        observe=observe, engine=engine, engines=ENGINES, dtype=dtype, on_failure=on_failure,
+        system, method, start, parameters=parameters, t0=t0, t1=t1, h=h, first_step=first_step, paths=paths, seed=seed,
+        save_every=save_every, observe=observe, engine=engine, engines=ENGINES, dtype=dtype, on_failure=on_failure,
     )  # fmt: skip
-    start, t0, t1, h, steps, offset, paths, seed, save_every, observe = asked
-    n = start.q.shape[-1]
+    start, values, t0, t1, h, steps, offset, paths, seed, save_every, observe = asked
+    n, form = start.q.shape[-1], system.form
 
     grid = Grid(save_every, steps)
     recorder = Recorder(grid, paths, n, np.dtype(dtype))
-    views = {name: seen.view(steps, save_every, paths, t0, t1, n, dtype) for name, seen in observe.items()}
+    observe = {name: seen.about(form) for name, seen in observe.items()}
+    views = {
+        name: seen.view(steps, save_every, paths, t0, t1, n, dtype, form.parameters) for name, seen in observe.items()
+    }
     stride = math.gcd(grid.stride, *(view.grid.stride for view in views.values()))
 
     clock = time.perf_counter()
     with notes(progress):
-        program = in_background(runner, engine, system, method, n, dtype)
+        program = in_background(runner, engine, form, method, n, dtype)
     compiling = time.perf_counter() - clock
     if program.fallback is not None and program.fallback not in _told:
         _told.add(program.fallback)
@@ -105,8 +111,8 @@ def simulate(
     def run_chunk(first: int) -> tuple[Fate, End, dict[str, Any]] | None:
         index = np.arange(first, min(first + chunk, paths))
         watches = {name: Watch(seen, views[name], index) for name, seen in observe.items()}
-        column = 0
-        for block in walk.blocks(_states(initial, index, _padded(program, len(index), bool(watches))), index):
+        column, padded = 0, np.resize(index, _padded(program, len(index), bool(watches)))
+        for block in walk.blocks(_states(initial, padded), values.of_paths(padded, dtype), index):
             column = recorder.see(index, block, column)
             for watch in watches.values():
                 watch.see(block)
@@ -138,7 +144,7 @@ def simulate(
         seconds = {"compiling": compiling, "running": time.perf_counter() - clock - compiling}
         return Run(
             time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **told, observed=observed,
-            ends=where, system=in_words(system, n), method=method,
+            ends=where, system=in_words(form, n), method=method, parameters=values.shared | values.own,
             h=h, t1=t1, steps=steps, seed=seed, first_step=offset, engine=program.name,
             reason=_why(engine, program), seconds=seconds,
         )  # fmt: skip
@@ -165,7 +171,7 @@ def simulate(
     if (concern := method.concern(run.counts)) is not None:
         warn(concern, StepSizeWarning)
     if on_failure == "raise" and run.status.any():
-        raise SimulationError(describe_failures(system, run, t0), run)
+        raise SimulationError(describe_failures(system, values, run, t0), run)
     return run
 
 
@@ -199,7 +205,5 @@ def _padded(program: Runner, paths: int, observed: bool) -> int:
     return program.grain * (2 ** (groups - 1).bit_length() if observed else groups)
 
 
-def _states(start: State, index: np.ndarray, size: int) -> State:
-    """The states of the paths `index`, padded by repeating them."""
-    padded = np.resize(index, size)
-    return State(*(np.broadcast_to(x, (size, *x.shape)) if x.ndim == 1 else x[padded] for x in start))
+def _states(start: State, index: np.ndarray) -> State:
+    return State(*(np.broadcast_to(x, (len(index), *x.shape)) if x.ndim == 1 else x[index] for x in start))

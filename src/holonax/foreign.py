@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple, final
 
 import jax
@@ -14,6 +15,7 @@ from jax import Array
 from holonax.blame import TRACED, definition, first_line, hint, location, place
 from holonax.bounds import out_of_range
 from holonax.errors import HolonaxError, InputError, shown
+from holonax.parameters import asked_for
 
 LARGEST_GUESSED_DIMENSION = 64
 
@@ -44,12 +46,14 @@ class Foreign:
         takes: what it is called with, in words.
         returns: what it must return: "number" (real, with derivatives), "vector" (such a number, or a vector of them),
             "value" (any real number, without derivatives) or "array" (any real array, or what can be made one).
+        parameters: those that exist; it gets the ones that it asks for.
     """
 
     name: str
     function: Callable[..., Any]
     takes: tuple[str, ...]
     returns: Literal["number", "vector", "value", "array"]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     # Before it is called.
 
@@ -75,13 +79,19 @@ class Foreign:
         except (TypeError, ValueError):  # many builtin functions have none
             return
         try:
-            signature.bind(*self.takes)
+            signature.bind(*self.takes, **self.asked())
         except TypeError as error:
             called = ", ".join(self.takes)
             raise InputError(
                 f"{self.name} takes {signature}{definition(self.function)}, and is called with ({called}): {error}; "
-                f"write it as a function of ({called})"
+                f"write it as a function of ({called}), and of parameters after a *"
             ) from None
+
+    def asked(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """What it gets beside vectors."""
+        kind = jnp.result_type(float)
+        names = asked_for(self.function, self.parameters)
+        return {name: jax.ShapeDtypeStruct(jnp.shape(self.parameters[name]), kind) for name in names}
 
     # When it is called.
 
@@ -114,14 +124,17 @@ class Foreign:
     def check_derivatives(self, n: int) -> None:
         """Raise unless there are derivatives of first and second order."""
         vector = jax.ShapeDtypeStruct((n,), jnp.result_type(float))
-
-        def pulled_back(*arguments: Array) -> Any:
-            value, pullback = jax.vjp(self.function, *arguments)
-            return pullback(jnp.ones_like(value))
-
         numbers = tuple(range(len(self.takes)))
+
+        def second(parameters: dict[str, Array], *arguments: Array) -> Any:
+            def pulled_back(*arguments: Array) -> Any:
+                value, pullback = jax.vjp(partial(self.function, **parameters), *arguments)
+                return pullback(jnp.ones_like(value))
+
+            return jax.jacfwd(pulled_back, numbers)(*arguments)
+
         try:
-            jax.eval_shape(jax.jacfwd(pulled_back, numbers), *[vector] * len(numbers))
+            jax.eval_shape(second, self.asked(), *[vector] * len(numbers))
         except Exception as error:
             what = f"{self.name} cannot be differentiated twice: {type(error).__name__}: {first_line(error)}"
             remedy = "write it with functions of jax.numpy that have derivatives"
@@ -131,15 +144,15 @@ class Foreign:
         vector = jax.ShapeDtypeStruct((n,), jnp.result_type(float) if dtype is None else jnp.dtype(dtype))
         wrong: list[Fault] = []
 
-        def value(*arguments: Array) -> Any:
-            found = self.function(*arguments)
+        def value(parameters: dict[str, Array], *arguments: Array) -> Any:
+            found = self.function(*arguments, **parameters)
             if (fault := self._wrong_kind(found)) is not None:
                 wrong.append(fault)
                 return 0.0
             return jnp.asarray(found) if self.returns == "array" else found
 
         try:
-            traced = jax.make_jaxpr(value)(*[vector] * len(self.takes))
+            traced = jax.make_jaxpr(value)(self.asked(), *[vector] * len(self.takes))
         except HolonaxError:
             raise
         except TRACED as error:

@@ -20,7 +20,7 @@ centrifugal force, so that momenta need no further care.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import jax
@@ -82,7 +82,7 @@ class MeanForce(Mean):
     True
     """
 
-    fn: Callable[[Array, Array], Any] = field(init=False, repr=False, compare=False)
+    fn: Callable[..., Any] = field(init=False, repr=False, compare=False)
     system: System
     temperature: float
     which: int = -1
@@ -96,21 +96,26 @@ class MeanForce(Mean):
         object.__setattr__(self, "fn", self._terms)
         super().__post_init__()
 
-    def _terms(self, q: Array, p: Array) -> Array:
+    def about(self, form: System) -> MeanForce:
+        """The same, with the parameters of the simulated system."""
+        return replace(self, system=form) if self.system.parameters and self.system.form == form else self
+
+    def _terms(self, q: Array, p: Array, **values: Array) -> Array:
         r"""$w f$, $w$, their sum, which tells their covariance, and $\lambda$; with $w = Z^{-1/2}$."""
-        k, _ = self.system.sizes(q.shape[0])
+        system = self.system.given({name: x for name, x in values.items() if name in self.system.parameters})
+        k, _ = system.sizes(q.shape[0])
         if not -k <= self.which < k:
             raise InputError(f"which = {self.which}: the system has {k} constraints, numbered from 0")
 
         def log_weight(q: Array) -> tuple[Array, Array]:
-            G = jax.jacfwd(self.system.g)(q)
-            M_inverse_G = jnp.linalg.solve(self.system.mass(q, jnp.zeros_like(q)), G.T)
+            G = jax.jacfwd(system.g)(q)
+            M_inverse_G = jnp.linalg.solve(system.mass(q, jnp.zeros_like(q)), G.T)
             inverse = jnp.linalg.inv(G @ M_inverse_G)
             return 0.5 * jnp.log(inverse[self.which, self.which]), M_inverse_G @ inverse[:, self.which]
 
         logarithm, direction = log_weight(q)
         slope = jax.jvp(lambda q: log_weight(q)[0], (q,), (direction,))[1]
-        lam = terms(self.system, q, p).lam_drift[self.which]
+        lam = terms(system, q, p).lam_drift[self.which]
         w = jnp.exp(logarithm)
         force = w * (lam - self.temperature * slope)
         return jnp.stack([force, w, force + w, lam])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,9 +12,10 @@ import numpy as np
 from jax import Array
 
 from holonax.blame import TRACED
-from holonax.checks import flag, instance, is_traced, real_numbers, untraced
-from holonax.closures import FORGET, keep_up
+from holonax.checks import flag, instance, is_traced, not_forked, real_numbers, untraced
+from holonax.closures import keep_up, remembered
 from holonax.errors import HolonaxError, InputError, StartError, shown
+from holonax.parameters import Values
 from holonax.projection import project_momentum, project_position
 from holonax.solve import Newton, Status
 from holonax.system import State, System
@@ -29,10 +31,13 @@ A_SYSTEM = "build one with hx.System(lagrangian, constraint, noise), or pass .sy
 INSTEAD = "use hx.integrate, which can be differentiated and mapped"
 
 
-def start(system: System, q: Any, v: Any = None, p: Any = None, *, project: bool = False) -> State:
+def start(
+    system: System, q: Any, v: Any = None, p: Any = None, *, project: bool = False, parameters: Any = None
+) -> State:
     r"""An initial state on $T^*S$ from a position and a velocity (or a momentum); at rest if neither is given.
 
-    One state (`q` of shape (n,)) serves every path; shape (paths, n) holds one state per path.
+    One state (`q` of shape (n,)) serves every path; shape (paths, n) holds one state per path.  `parameters` are values
+    other than the system's own; with one per path, there is one state per path.
 
     Checked, with the number and the remedy in the error: shapes, finiteness, `k < n`, $g(q) = 0$, the hidden
     constraint $g'(q) v = 0$, the rank of $g'$, the invertibility of $L_{vv}$.  `project=True` first moves q onto S and
@@ -48,6 +53,7 @@ def start(system: System, q: Any, v: Any = None, p: Any = None, *, project: bool
         ...
     holonax.errors.StartError: g(q) = 1 is not zero: q is off the manifold; correct q or pass project=True
     """
+    not_forked()
     instance("system", system, System, A_SYSTEM)
     flag("project", project)
     if v is not None and p is not None:
@@ -55,18 +61,26 @@ def start(system: System, q: Any, v: Any = None, p: Any = None, *, project: bool
     q = _vectors("q", q, None)
     v = None if v is None else _vectors("v", v, q.shape)
     p = None if p is None else _vectors("p", p, q.shape)
-    check_sizes(system, q.shape[-1])
-    evaluate = partial(_evaluate, system, project=project)
+    values = Values.of(system.parameters, parameters)
+    n = q.shape[-1]
+    check_sizes(system, n)
+    check_paths(q, values)
     try:
-        point = jax.jit(evaluate if q.ndim == 1 else jax.vmap(evaluate))(q, v, p)
+        point = _evaluation(system, n, project)(q, v, p, *values)
     except HolonaxError:
         raise
     except Exception:
-        system.check_derivatives(q.shape[-1])  # only now, for it takes as long as all else
+        system.check_derivatives(n)  # only now, for it takes as long as all else
         raise
     if not is_traced(point):  # the Lagrangian too may hold a traced parameter
         _check(point)
     return State(point.q, point.p, point.v)
+
+
+def check_paths(q: Any, values: Values) -> None:
+    """Raise unless there are as many states as parameters."""
+    if np.ndim(q) == 2 and values.paths not in (None, len(q)):
+        raise InputError(f"there are {len(q)} states but parameters for {values.paths} paths; make them agree")
 
 
 def as_state(start: State) -> State:
@@ -78,11 +92,12 @@ def as_state(start: State) -> State:
     return State(q, _vectors("start.p", start.p, q.shape), v)
 
 
-def check_start(system: System, start: State) -> State:
-    """The start as arrays, if it is a state, or one state per path, on T*S."""
-    instance("system", system, System, A_SYSTEM)
+def check_start(system: System, start: State, values: Values) -> State:
+    """The start as arrays, if it is a state, or one state per path, on T*S; for these parameters."""
+    not_forked()
     untraced("start", start, INSTEAD)
     start = as_state(start)
+    check_paths(start.q, values)
     n = start.q.shape[-1]
     try:
         keep_up(system, n)
@@ -93,15 +108,35 @@ def check_start(system: System, start: State) -> State:
                 f"the functions of the system close over values that are traced (by jax.grad, jit or vmap); {INSTEAD}"
             ) from error
         raise
-    _check_once(system, n)
-    _check(_evaluate_momentum(system, start.q, start.p))
+    _check_once(system.form, n)
+    _check(_evaluation(system, n, project=False)(start.q, None, start.p, *values))
     return start
 
 
-@partial(jax.jit, static_argnums=0)
-def _evaluate_momentum(system: System, q: Array, p: Array) -> _Point:
-    evaluate = partial(_evaluate, system, v=None, project=False)
-    return evaluate(q, p=p) if q.ndim == 1 else jax.vmap(lambda q, p: evaluate(q, p=p))(q, p)
+def _evaluation(system: System, n: int, project: bool) -> Callable[..., _Point]:
+    """What is computed at a start, compiled; only once, unless the functions hold traced values."""
+    try:
+        keep_up(system, n)
+    except Exception:
+        return jax.jit(partial(_evaluate_all, system.form, project))
+    return _compiled_evaluation(system.form, project)
+
+
+@remembered
+def _compiled_evaluation(form: System, project: bool) -> Callable[..., _Point]:
+    return jax.jit(partial(_evaluate_all, form, project))
+
+
+def _evaluate_all(
+    form: System, project: bool, q: Array, v: Array | None, p: Array | None, shared: dict, own: dict
+) -> _Point:
+    def evaluate(q: Array, v: Array | None, p: Array | None, own: dict) -> _Point:
+        return _evaluate(form.given(shared | own), q, v, p, project)
+
+    axis = 0 if q.ndim == 2 else None
+    if axis is None and not own:
+        return evaluate(q, v, p, own)
+    return jax.vmap(evaluate, (axis, axis, axis, 0))(q, v, p, own)
 
 
 def check_sizes(system: System, n: int) -> None:
@@ -113,14 +148,11 @@ def check_sizes(system: System, n: int) -> None:
         raise StartError(f"k = {k} constraints leave nothing free of n = {n} coordinates; k must be below n")
 
 
-@lru_cache(maxsize=128)
+@remembered
 def _check_once(system: System, n: int) -> None:
     """For starts of an ensemble, whose systems are kept anyway: it takes tens of milliseconds."""
     check_sizes(system, n)
     system.check_derivatives(n)
-
-
-FORGET.append(_check_once.cache_clear)
 
 
 def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:
@@ -167,7 +199,7 @@ def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, projec
         p, v, _, onto_cotangent = project_momentum(system, q, p, v, newton)
         status = jnp.where(status == Status.CONVERGED, onto_cotangent.status, status)
     G = jax.jacfwd(system.g)(q)
-    potentials = jnp.append(system.gamma(q), system.lagrangian(q, v))
+    potentials = jnp.append(system.gamma(q), system.L(q, v))
     return _Point(q, p, v, system.g(q), G, system.mass(q, v), potentials, status)
 
 

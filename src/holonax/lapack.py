@@ -54,7 +54,7 @@ def over_paths(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def batch_size(function: Callable[..., Any], *one: Any) -> int:
     """How many paths a function may take at a time, given the arguments (or their types) for one path."""
-    types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), x.dtype), one)
+    types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), one)
     work = max(_factorisations(jax.make_jaxpr(function)(*types).jaxpr), default=0)
     return max(1, NOT_SPREAD // work) if work else 2**31
 

@@ -202,9 +202,18 @@ class Driven(Protocol):
 
 
 def increments(
-    system: System, *, h: Any, steps: int, seed: Any, path: Any = 0, method: Driven | None = None
+    system: System,
+    *,
+    h: Any,
+    steps: int,
+    seed: Any,
+    path: Any = 0,
+    method: Driven | None = None,
+    first_step: int = 0,
 ) -> Increment:
     """The noise of one path, exactly as `simulate` uses it: an `Increment` with a leading axis of `steps`.
+
+    A path that goes on from a step other than 0 has the noise from its `first_step` on, as in `simulate`.
 
     There is one Wiener process per stochastic potential, unless the `method` has noise of its own (`hx.Langevin`).
 
@@ -220,8 +229,10 @@ def increments(
     check_counter("seed", seed)
     check_counter("path", path)
     steps = at_least(1, "steps", steps, "must be a positive integer")
-    if steps > STEPS_OF_A_PATH:
-        raise InputError(f"steps = {steps}: the noise of a path has 2**32 steps; use fewer and larger ones")
+    first = at_least(0, "first_step", first_step, "steps are numbered from 0 on")
+    if first + steps > STEPS_OF_A_PATH:
+        what = f"steps = {steps}" + (f" from first_step = {first} on" if first else "")
+        raise InputError(f"{what}: the noise of a path has 2**32 steps; use fewer and larger ones")
     if not is_traced(h):
         h = positive("h", h, "the step size must be positive")
     instance("system", system, System, "build one with hx.System(lagrangian, constraint, noise)")
@@ -231,11 +242,12 @@ def increments(
     m = system.sizes(n)[1] if method is None else method.noises(system, n)
     remedy = "use fewer steps, or hx.simulate, which stores none of them"
     memory(f"{steps} steps of {m} Wiener processes", 8 * steps * (2 * m + 1), remedy)
-    return _sequence(words(seed), words(path), jnp.asarray(h, jnp.result_type(float)), steps, m)
+    return _sequence(words(seed), words(path), jnp.asarray(h, jnp.result_type(float)), np.uint32(first), steps, m)
 
 
-def _sequence_of_steps(key: Array, path: Array, h: Array, steps: int, processes: int) -> Increment:
-    return jax.vmap(lambda step: draw(key, path, step, h, processes))(jnp.arange(steps))
+def _sequence_of_steps(key: Array, path: Array, h: Array, first: Array, steps: int, processes: int) -> Increment:
+    numbers = first + jnp.arange(steps, dtype=jnp.uint32)
+    return jax.vmap(lambda step: draw(key, path, step, h, processes))(numbers)
 
 
 _sequence = jax.jit(_sequence_of_steps, static_argnames=("steps", "processes"))

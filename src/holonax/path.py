@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.checks import instance
+from holonax.blame import TRACED
+from holonax.checks import instance, not_forked
+from holonax.closures import keep_up, remembered
 from holonax.errors import InputError
 from holonax.initial import A_SYSTEM, as_state
 from holonax.methods.base import Method, Report
@@ -117,6 +121,7 @@ def integrate(system: System, method: Method, start: State, increments: Incremen
     >>> path.q.shape, int(path.report.status.max())
     ((65, 3), 0)
     """
+    not_forked()
     instance("system", system, System, A_SYSTEM)
     instance("method", method, Method, "pass an instance such as hx.Kicked()")
     instance("increments", increments, Increment, "draw them with hx.increments(system, h=..., steps=..., seed=...)")
@@ -131,11 +136,25 @@ def integrate(system: System, method: Method, start: State, increments: Incremen
             f"this method on this system at n = {n} (hx.increments matches with hx.System(..., n={n}) and method=)"
         )
     increments = increments._replace(h=jnp.broadcast_to(increments.h, increments.dW.shape[:1]))
+    begin = State(start.q, start.p, start.guess)
+    try:
+        keep_up(system, n)
+    except TRACED:  # functions that close over traced values are not to be remembered
+        return _integrate(system.form, method, dict(system.parameters), begin, increments)
+    return _compiled(system.form, method)(dict(system.parameters), begin, increments)
+
+
+def _integrate(form: System, method: Method, values: dict[str, Array], begin: State, increments: Increment) -> Path:
+    system = form.given(values)
 
     def advance(carry: tuple[State, Array], increment: Increment) -> tuple[tuple[State, Array], tuple]:
         state, report = guarded_step(system, method, *carry, increment)
         return (state, report.status), (state.q, state.p, report)
 
-    begin = (State(start.q, start.p, start.guess), jnp.zeros((), jnp.int32))
-    _, (q, p, report) = lax.scan(advance, begin, increments)
-    return Path(jnp.concatenate([start.q[None], q]), jnp.concatenate([start.p[None], p]), report)
+    _, (q, p, report) = lax.scan(advance, (begin, jnp.zeros((), jnp.int32)), increments)
+    return Path(jnp.concatenate([begin.q[None], q]), jnp.concatenate([begin.p[None], p]), report)
+
+
+@remembered
+def _compiled(form: System, method: Method) -> Callable[..., Path]:
+    return jax.jit(partial(_integrate, form, method))

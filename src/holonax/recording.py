@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, final
 
 import jax
@@ -14,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from holonax.closures import remembered
 from holonax.engines import ROWS
 from holonax.observables import Grid, Observable, Seen, View
+from holonax.parameters import asked_for
 from holonax.path import Fate
 
 
@@ -41,6 +43,7 @@ class Block:
     p: Array
     look: Callable[[], Fate]
     end: Callable[[bool], End]  # where the paths are; q and p only if they are not known from elsewhere
+    parameters: Mapping[str, np.ndarray]  # of the paths
     paths: int
 
     @cached_property
@@ -89,15 +92,16 @@ class Watch:
         whole = len(rows) == ROWS == len(block.q)
         q, p = (x if whole else x[padded] for x in (block.q, block.p))
         failed, step = block.fate.failed_step, block.numbers[padded]
-        look = _Look(q, p, failed, step, self.position, len(rows), int(self.index[0]), len(self.index))
+        own = {name: block.parameters[name] for name in asked_for(self.observable.fn, block.parameters)}
+        look = _Look(q, p, own, failed, step, self.position, len(rows), int(self.index[0]), len(self.index))
         with nullcontext() if self.position else _alone:
             if self.observable.over == "paths":
-                summary = _summarise(self.observable, look)
+                summary = _summarise(self.observable)(look)
                 self.pieces.append(jax.tree.map(lambda x: np.asarray(x)[: len(rows)], summary))
             else:
                 if self.carry is None:
                     self.carry = self.observable.begin(self.view, block.q.shape[1])
-                self.carry = jax.block_until_ready(_update(self.observable, self.carry, look))  # or blocks pile up
+                self.carry = jax.block_until_ready(_update(self.observable)(self.carry, look))  # or blocks pile up
         self.position += len(rows)
 
     def summary(self) -> Any:
@@ -105,7 +109,7 @@ class Watch:
         if self.observable.over == "paths":
             return jax.tree.map(lambda *x: np.concatenate(x), *self.pieces)
         with _alone:
-            summary = jax.tree.map(np.asarray, _close(self.observable, self.carry))
+            summary = jax.tree.map(np.asarray, _close(self.observable)(self.carry))
         return jax.tree.map(lambda x: x[: len(self.index)], summary) if self.observable.over == "time" else summary
 
 
@@ -114,6 +118,7 @@ class _Look(NamedTuple):
 
     q: Any
     p: Any
+    parameters: Any  # those that the observable asks for, (paths, ...)
     failed_step: Any  # (paths,)
     step: Any  # (rows,)
     position: Any  # of the first row on the grid
@@ -123,7 +128,7 @@ class _Look(NamedTuple):
 
 
 def _seen(observable: Observable, look: _Look) -> Seen:
-    values = observable.values(look.q, look.p)
+    values = observable.values(look.q, look.p, look.parameters)
     row, column = jnp.arange(values.shape[0]), jnp.arange(values.shape[1])
     alive = (look.failed_step < 0) | (look.step[:, None] <= look.failed_step)
     counts = alive & (row < look.rows)[:, None] & (column < look.paths)
@@ -131,16 +136,16 @@ def _seen(observable: Observable, look: _Look) -> Seen:
     return Seen(values, counts, look.rows, look.position + row, look.step, look.first + column)
 
 
-@partial(jax.jit, static_argnums=0)
-def _summarise(observable: Observable, look: _Look) -> Any:
-    return observable.summarise(_seen(observable, look))
+@remembered
+def _summarise(observable: Observable) -> Callable[[_Look], Any]:
+    return jax.jit(lambda look: observable.summarise(_seen(observable, look)))
 
 
-@partial(jax.jit, static_argnums=0)
-def _update(observable: Observable, carry: Any, look: _Look) -> Any:
-    return observable.update(carry, _seen(observable, look))
+@remembered
+def _update(observable: Observable) -> Callable[[Any, _Look], Any]:
+    return jax.jit(lambda carry, look: observable.update(carry, _seen(observable, look)))
 
 
-@partial(jax.jit, static_argnums=0)
-def _close(observable: Observable, carry: Any) -> Any:
-    return observable.close(carry)
+@remembered
+def _close(observable: Observable) -> Callable[[Any], Any]:
+    return jax.jit(lambda carry: observable.close(carry))  # of its own: a method would be known by its class

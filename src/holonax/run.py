@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from holonax.closures import FORGET
+from holonax.closures import remembered
 from holonax.initial import most_dependent
 from holonax.methods.base import Method
+from holonax.parameters import Values
 from holonax.solve import Status
 from holonax.system import State, System
 
@@ -46,6 +47,7 @@ class Run:
         ends: what `state` is made of.
         system: the system, in words.
         method: the integrator.
+        parameters: values of the system's parameters, by name; with a leading axis where each path has its own.
         h: step size.
         t1: end time.
         steps: number of steps.
@@ -68,6 +70,7 @@ class Run:
     ends: Ends
     system: str
     method: Method
+    parameters: dict[str, np.ndarray]
     h: float
     t1: float
     steps: int
@@ -102,6 +105,9 @@ class Run:
             f"  Newton   residual up to {self.residual.max(initial=0.0):.1e}, "
             f"up to {self.iterations.max(initial=0)} iterations in a step",
         ]
+        if self.parameters:
+            told = (f"{name} = {np.array2string(x, threshold=4)}" for name, x in self.parameters.items())
+            lines.insert(2, f"  with     {', '.join(told)}")
         if self.counts:
             lines.append("  counts   " + ", ".join(f"{name} {int(x.sum())}" for name, x in self.counts.items()))
         if self.observed:
@@ -109,7 +115,7 @@ class Run:
         return "\n".join(lines)
 
 
-@lru_cache(maxsize=128)
+@remembered
 def in_words(system: System, n: int) -> str:
     """Sizes of a system, and where its Lagrangian was written."""
     k, m = system.sizes(n)
@@ -119,16 +125,14 @@ def in_words(system: System, n: int) -> str:
     return f"{n} coordinates, {k} constraints, {m} stochastic potentials (L is {name}{where})"
 
 
-FORGET.append(in_words.cache_clear)
-
-
-def describe_failures(system: System, run: Run, t0: float) -> str:
+def describe_failures(system: System, values: Values, run: Run, t0: float) -> str:
     """How many paths failed, the first of them, why, and what to do about it."""
     failed = np.flatnonzero(run.status)
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
     singular = run.status[path] == Status.SINGULAR
-    where = f" ({most_dependent(system, run.ends.q[path])})" if singular else ""
+    own = system.given({name: x[0] for name, x in values.of_paths(np.array([path])).items()})
+    where = f" ({most_dependent(own, run.ends.q[path])})" if singular else ""
     return (
         f"{len(failed)} of {len(run.status)} paths failed; first path {path} at step {step} "
         f"(t = {t0 + step * run.h:.6g}), residual {run.residual[path]:.2e}, h = {run.h:g}: "

@@ -221,7 +221,7 @@ def _root_batch(operands: tuple, axes: tuple, **parameters: Any) -> tuple[list, 
     return jax.vmap(partial(_root, **parameters), in_axes=tuple(axes))(*operands), [0, 0, 0, 0]
 
 
-root_p.def_impl(jax.jit(_root, static_argnames=("equations", "newton", "motions")))
+root_p.def_impl(lambda *operands, **parameters: jax.jit(partial(_root, **parameters))(*operands))
 root_p.def_abstract_eval(_root_types)
 mlir.register_lowering(root_p, mlir.lower_fun(_root, multiple_results=True))
 batching.primitive_batchers[root_p] = _root_batch

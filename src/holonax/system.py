@@ -9,8 +9,9 @@ Three plain functions say it all; every derivative that the methods need is one 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 import jax
@@ -20,6 +21,7 @@ from jax import Array
 from holonax.checks import at_least
 from holonax.errors import InputError
 from holonax.foreign import LARGEST_GUESSED_DIMENSION, Foreign
+from holonax.parameters import as_values, asked_for, check_known, check_names, given
 from holonax.solve import Newton, Status
 
 
@@ -37,7 +39,7 @@ class State(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class System:
     r"""A Lagrangian $L(q, v)$ with holonomic constraints $g(q) = 0$ and stochastic potentials $\gamma_r(q)$.
 
@@ -47,51 +49,117 @@ class System:
         noise: `gamma(q)`, a scalar or a vector of $m$ potentials, each driven by its own Wiener process; None if none.
         n: number of coordinates.  Only `hx.increments` ever needs it, to count the potentials before there is a start;
             left out, it is the smallest number of coordinates that the three functions accept.
+        parameters: numbers or arrays by name; each function gets those that it asks for by keyword-only arguments.
 
-    Parameters are whatever the functions close over, as they are when the system is first used: programs are compiled
-    once per system, so make a new `System` for new values, best with a function:
+    Other values of the parameters need no new program, for all paths (`replace`) or for each path its own
+    (`hx.simulate(..., parameters=)`):
 
     >>> import holonax as hx
-    >>> def pendulum(gravity):
-    ...     return hx.System(lambda q, v: 0.5 * v @ v - gravity * q[2], constraint=lambda q: q @ q - 1.0)
-    >>> pendulum(9.81).sizes(3)
-    (1, 0)
+    >>> def lagrangian(q, v, *, gravity):
+    ...     return 0.5 * v @ v - gravity * q[2]
+    >>> pendulum = hx.System(lagrangian, lambda q, *, length: q @ q - length**2,
+    ...                      parameters={"gravity": 9.81, "length": 1.0})
+    >>> on_the_moon = pendulum.replace(gravity=1.62)
+    >>> start = hx.start(pendulum, q=[1.0, 0.0, 0.0])
+    >>> run = hx.simulate(pendulum, hx.Rattle(), start, t1=0.5, h=2**-6, parameters={"gravity": [9.81, 3.72, 1.62]})
+    >>> run.q[:, -1, 2].round(3)
+    array([-0.951, -0.456, -0.202])
+
+    Functions may close over values as well; when these change, everything is compiled anew.
     """
 
-    lagrangian: Callable[[Array, Array], Array]
-    constraint: Callable[[Array], Array] | None = None
-    noise: Callable[[Array], Array] | None = None
+    lagrangian: Callable[..., Array]
+    constraint: Callable[..., Array] | None = None
+    noise: Callable[..., Array] | None = None
     n: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(as_values(self.parameters)))
         for function in self.functions():
             function.check()
         if self.n is not None:
             object.__setattr__(self, "n", at_least(1, "n", self.n, "a system has at least 1 coordinate"))
+        asked: set[str] = set()
         for function in self.functions():
+            check_names(function.name, function.function, self.parameters)
             function.check_signature()
+            asked.update(asked_for(function.function, self.parameters))
+        for name in self.parameters:
+            if name not in asked:
+                raise InputError(
+                    f"none of lagrangian, constraint and noise asks for the parameter {name!r}; "
+                    f"write it as a keyword-only argument: def lagrangian(q, v, *, {name})"
+                )
 
-    # The three functions as vectors, also where there are none.
+    # With other parameters.
+
+    def replace(self, **values: Any) -> System:
+        """The same system with other values of some parameters, in the shapes that they have."""
+        for name, value in as_values(values).items():
+            check_known(name, self.parameters)
+            if jnp.shape(value) != jnp.shape(self.parameters[name]):
+                raise InputError(
+                    f"{name} has shape {jnp.shape(value)} but the system has it with {jnp.shape(self.parameters[name])}"
+                    "; one value per path is for hx.simulate(..., parameters=)"
+                )
+        return self.given({**self.parameters, **values})
+
+    def given(self, values: Mapping[str, Any]) -> System:
+        """The same functions with these values of all parameters, which may be traced."""
+        return replace(self, parameters=values) if values else self
+
+    @property
+    def form(self) -> System:
+        """What programs are compiled for: parameters by name and shape, without values."""
+        kind = jnp.result_type(float)
+        return self.given({name: jax.ShapeDtypeStruct(jnp.shape(x), kind) for name, x in self.parameters.items()})
+
+    def _identity(self) -> Hashable:
+        """Two systems are the same if their functions are, and the values of their parameters."""
+        values = tuple(
+            (name, id(x) if isinstance(x, jax.core.Tracer) else (x.shape, getattr(x, "tobytes", str)()))
+            for name, x in self.parameters.items()
+        )
+        return self.lagrangian, self.constraint, self.noise, self.n, values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, System) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return System, (self.lagrangian, self.constraint, self.noise, self.n, dict(self.parameters))
+
+    # The three functions with their parameters, as numbers and vectors, also where there are none.
+
+    def L(self, q: Array, v: Array) -> Array:
+        """The Lagrangian."""
+        return given(self.lagrangian, self.parameters)(q, v)
 
     def g(self, q: Array) -> Array:
         """Constraints, shape (k,)."""
-        return (
-            jnp.zeros((0,), q.dtype) if self.constraint is None else jnp.atleast_1d(self.constraint(q)).astype(q.dtype)
-        )
+        return self._vector(self.constraint, q)
 
     def gamma(self, q: Array) -> Array:
         """Stochastic potentials, shape (m,)."""
-        return jnp.zeros((0,), q.dtype) if self.noise is None else jnp.atleast_1d(self.noise(q)).astype(q.dtype)
+        return self._vector(self.noise, q)
+
+    def _vector(self, function: Callable[..., Array] | None, q: Array) -> Array:
+        if function is None:
+            return jnp.zeros((0,), q.dtype)
+        return jnp.atleast_1d(given(function, self.parameters)(q)).astype(q.dtype)
 
     # First derivatives.
 
     def momentum(self, q: Array, v: Array) -> Array:
         r"""Legendre transform $p = L_v(q, v)$."""
-        return jax.grad(self.lagrangian, argnums=1)(q, v)
+        return jax.grad(self.L, argnums=1)(q, v)
 
     def force(self, q: Array, v: Array) -> Array:
         r"""$L_q(q, v)$."""
-        return jax.grad(self.lagrangian, argnums=0)(q, v)
+        return jax.grad(self.L, argnums=0)(q, v)
 
     def hidden(self, q: Array, v: Array) -> Array:
         r"""Left side of the hidden constraint, $g'(q) v$."""
@@ -120,17 +188,17 @@ class System:
     def energy(self, q: Array, p: Array) -> Array:
         r"""Hamiltonian $H(q, p) = p \cdot v - L(q, v)$."""
         v = self.velocity(q, p)
-        return p @ v - self.lagrangian(q, v)
+        return p @ v - self.L(q, v)
 
     # Sizes.
 
     def functions(self) -> Iterator[Foreign]:
         """What there is of lagrangian, constraint and noise, to be tried out."""
-        yield Foreign("lagrangian", self.lagrangian, ("q", "v"), "number")
+        yield Foreign("lagrangian", self.lagrangian, ("q", "v"), "number", self.parameters)
         if self.constraint is not None:
-            yield Foreign("constraint", self.constraint, ("q",), "vector")
+            yield Foreign("constraint", self.constraint, ("q",), "vector", self.parameters)
         if self.noise is not None:
-            yield Foreign("noise", self.noise, ("q",), "vector")
+            yield Foreign("noise", self.noise, ("q",), "vector", self.parameters)
 
     def sizes(self, n: int) -> tuple[int, int]:
         """Number of constraints and of stochastic potentials `(k, m)` at `n` coordinates."""
@@ -155,6 +223,19 @@ class System:
         """Raise unless the functions have the derivatives that methods need, at `n` coordinates."""
         for function in self.functions():
             function.check_derivatives(n)
+
+
+@final
+@dataclass(frozen=True)
+class MethodOf:
+    """A method of a system as a function of q, p and of all of the system's parameters."""
+
+    form: System
+    name: str
+
+    def __call__(self, q: Array, p: Array, **values: Any) -> Array:
+        """Its value."""
+        return getattr(self.form.given(values), self.name)(q, p)
 
 
 def _pullback(function: Callable[[Array], Array], q: Array, w: Array) -> Array:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from functools import lru_cache
 
 import jax
 
-from holonax.closures import FORGET
+from holonax.closures import remembered
 from holonax.engines import cuda, llvm, plain, xla
 from holonax.engines.base import ROWS, Runner
 from holonax.errors import InputError
@@ -25,7 +24,7 @@ def automatic() -> str:
     return "llvm" if jax.default_backend() == "cpu" and llvm.missing() is None else "xla"
 
 
-@lru_cache(maxsize=128)
+@remembered
 def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> Runner:
     """The compiled program of an engine: made once per system, method, size and type.
 
@@ -42,7 +41,5 @@ def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> R
         instead.fallback = f"{name!r} engine cannot translate {reason}"
         return instead
 
-
-FORGET.append(runner.cache_clear)
 
 __all__ = ["ENGINES", "ROWS", "Runner", "automatic", "runner"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -37,8 +37,8 @@ class Runner(ABC):
     workers: int
 
     @abstractmethod
-    def begin(self, states: State) -> Any:
-        """The paths of a chunk at their start, in whatever form the program carries them."""
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Any:
+        """The paths of a chunk at their start, in whatever form the program carries them; parameters per path."""
 
     @abstractmethod
     def advance(
@@ -76,17 +76,18 @@ class LaneRunner(Runner):
     def __init__(self, program: Program) -> None:
         self.program = program
 
-    def entries(self, states: State) -> list[np.ndarray]:
-        """Entries of q, p, v, of the fate, field by field, and of functions of q, in this order."""
+    def entries(self, states: State, parameters: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Entries of q, p, v, of the fate, field by field, of functions of q, and of parameters, in this order."""
         state = State(*(np.asarray(x, self.program.dtype) for x in states))
         track = begin(state, self.program.outcomes)
         entries = [x for leaf in jax.tree.leaves(track) for x in (leaf.T if leaf.ndim == 2 else leaf[None])]
         unknown = np.broadcast_to(np.array(np.nan, self.program.dtype), len(state.q))
-        return [*entries, *[unknown] * len(self.program.functions)]
+        fixed = [x[:, *i] for _, x in sorted(parameters.items()) for i in np.ndindex(x.shape[1:])]
+        return [*entries, *[unknown] * len(self.program.functions), *fixed]
 
-    def begin(self, states: State) -> list[Any]:
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> list[Any]:
         """The entries, one array each."""
-        return [np.array(x) for x in self.entries(states)]
+        return [np.array(x) for x in self.entries(states, parameters)]
 
     def fate(self, carried: list) -> Fate:
         """How the paths fared so far, as NumPy arrays."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, final
 
@@ -14,7 +15,7 @@ from holonax.engines.cuda_emit import KERNEL, again, kernel
 from holonax.lanes.functions import FUNCTIONS
 from holonax.lanes.program import Program, Target, program
 from holonax.methods.base import Method
-from holonax.system import System
+from holonax.system import State, System
 
 TARGET = Target(FUNCTIONS, most=50_000, trials=True)
 """Larger programs would take too long to compile, and spill out of the registers of a thread."""
@@ -74,7 +75,7 @@ class CudaRunner(LaneRunner):
             self.mine.stream = cupy.cuda.Stream(non_blocking=True)
         return self.mine.stream
 
-    def begin(self, states: Any) -> list:
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> list:
         """As the other engines, on the device; what is the same for all paths is not copied a million times."""
         import cupy
 
@@ -83,7 +84,7 @@ class CudaRunner(LaneRunner):
 
         self.mine.paths = None, None  # of the last call, here and on the device
         with self.stream:
-            return [on_device(x) for x in self.entries(states)]
+            return [on_device(x) for x in self.entries(states, parameters)]
 
     def advance(
         self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0

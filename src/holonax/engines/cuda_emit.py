@@ -74,6 +74,8 @@ class _Emitter:
         for i in program.changing:
             self.names[program.carried[i]] = f"c{i}"
             self.lines.append(f"{_TYPES[program.carried[i].dtype]} c{i};")
+        for i, node in enumerate(program.parameters, len(program.carried)):
+            self.names[node] = self.put(node.dtype, f"(({_TYPES[node.dtype]} *)carried[{i}])[lane]")
         self.items(program.schedule.before)
 
     def name(self, node: Node) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -114,9 +114,9 @@ class LlvmRunner(LaneRunner):
         assert program.again is not None  # by our target
         self.again = Again(program.again, self.grain)
 
-    def begin(self, states: State) -> list[np.ndarray]:
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The entries as rows of one matrix, whose addresses need not be asked for one by one."""
-        entries = self.entries(states)
+        entries = self.entries(states, parameters)
         carried = list(np.empty((len(entries), len(states.q)), _LARGEST))
         for i, x in enumerate(entries):
             if x.dtype != _LARGEST:

@@ -20,8 +20,9 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
 
     For every group of `width` of the `size` paths, load the carried values, take the steps `first`..`stop - 1`, write q
     and p to the rows of the buffer (rows, 2n, size) at multiples of `stride`, and store the carried values.  `carried`
-    points to one array per entry of the track, `paths` to the low and high words of the path numbers, `fixed` to the
-    key, h, the place of a pointer to the kernel by which a step is taken again, and what is added to a step's number.
+    points to one array per entry of the track and per parameter, `paths` to the low and high words of the path numbers,
+    `fixed` to the key, h, the place of a pointer to the kernel by which a step is taken again, and what is added to a
+    step's number.
     """
     emit = MemoryEmitter(eager(program), width) if program.schedule.size() > MANY else Emitter(program, width)
     program = emit.program
@@ -62,6 +63,10 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
         put(f"load {emit.vector(node.dtype)}, ptr {there}, align {align(node)}")
         for there, (_, node, _) in zip(places, carried, strict=True)
     ]
+    given = {}  # where this group's parameters are
+    for i, node in enumerate(program.parameters, len(program.carried)):
+        given[i] = at(MEMORY[node.dtype], put(f"load ptr, ptr {at('ptr', '%carried', i)}"), "%begin")
+        emit.names[node] = put(f"load {emit.vector(node.dtype)}, ptr {given[i]}, align {align(node)}")
     emit.items(program.schedule.before)
     loaded = _begun(emit, {node: value for value, (_, node, _) in zip(loaded, carried, strict=True)})
     for value, (_, node, _) in zip(loaded, carried, strict=True):
@@ -80,7 +85,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     results = {node: emit.name(result) for _, node, result in phis}
     emit.end_step([(node, result) for _, node, result in carried if node in stored])
     if program.again is not None:
-        results |= _take_again(emit, {i: (node, at_end(node)) for i, node, _ in carried}, stored)
+        results |= _take_again(emit, {i: (node, at_end(node)) for i, node, _ in carried}, given, stored)
     lines += ["  br label %step.done", "step.done:"]
     lines += ["  %number.next = add i64 %number, 1", "  %record = icmp eq i64 %number.next, %due"]
     lines += ["  br i1 %record, label %write, label %step.end", "write:"]
@@ -134,17 +139,20 @@ def _begun(emit: Emitter, loaded: dict[Node, str]) -> list[str]:
     return list(loaded.values())
 
 
-def _take_again(emit: Emitter, ends: dict[int, tuple[Node, str]], stored: set[Node]) -> dict[Node, str]:
+def _take_again(
+    emit: Emitter, ends: dict[int, tuple[Node, str]], given: dict[int, str], stored: set[Node]
+) -> dict[Node, str]:
     """Let paths that are in doubt after a step take it again, by a call of another kernel.
 
     The `ends` of the step are copied to where that kernel looks for them; paths that are not in doubt have failed for
-    its purposes, so that it leaves them alone.  The new names of ends that are not `stored`.
+    its purposes, so that it leaves them alone.  Parameters are read from where they are `given`.  The new names of ends
+    that are not `stored`.
     """
     program, lines, put, width = emit.program, emit.lines, emit.put, emit.width
     truth, whole, entries = emit.vector("bool"), emit.vector("int32"), len(program.carried)
     emit.allocations += [
         f"  %again.values = alloca [{width} x double], i64 {entries}, align 64",
-        f"  %again.places = alloca ptr, i64 {entries}",
+        f"  %again.places = alloca ptr, i64 {entries + len(given)}",
         f"  %again.paths = alloca {emit.vector('uint32')}, i64 2, align 64",
     ]
     at_status = 3 * program.n
@@ -153,7 +161,7 @@ def _take_again(emit: Emitter, ends: dict[int, tuple[Node, str]], stored: set[No
     lines += ["  br label %tried", "tried:", f"  br i1 {some}, label %again, label %certain", "again:"]
     alone = put(f"select {truth} {doubt}, {whole} splat (i32 0), {whole} splat (i32 1)")
     places = [put(f"getelementptr [{width} x double], ptr %again.values, i64 {i}") for i in range(entries)]
-    for i, there in enumerate(places):
+    for i, there in [*enumerate(places), *given.items()]:
         lines.append(f"  store ptr {there}, ptr {put(f'getelementptr ptr, ptr %again.places, i64 {i}')}")
     for i, (node, value) in ends.items():
         value = alone if i == at_status else value

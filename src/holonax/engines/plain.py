@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, final
 
@@ -19,10 +19,10 @@ from holonax.path import Fate, Track, advance, begin
 from holonax.system import State, System
 
 
-@partial(jax.jit, static_argnames=("system", "method"))
 def _advance(
-    system: System,
+    form: System,
     method: Method,
+    values: dict[str, Array],
     track: Track,
     key: Array,
     path: Array,
@@ -33,13 +33,20 @@ def _advance(
     offset: Array,
 ) -> tuple[Track, Array, Array]:
     def body(step: Array, carry: tuple[Track, Array, Array]) -> tuple[Track, Array, Array]:
+        def of_one(track: Track, path: Array, values: dict[str, Array]) -> Track:
+            return advance(form.given(values), method, track, key, path, step + offset, h)
+
         track, q, p = carry
-        track = over_paths(lambda track, path: advance(system, method, track, key, path, step + offset, h), track, path)
+        track = over_paths(of_one, track, path, values)
         row = step // stride - first // stride  # overwritten until the multiple of the stride is reached
         return track, q.at[row].set(track.state.q), p.at[row].set(track.state.p)
 
     buffer = jnp.zeros((ROWS, *track.state.q.shape), track.state.q.dtype)
     return lax.fori_loop(first, stop, body, (track, buffer, buffer))
+
+
+Carried = tuple[dict[str, Array], Track]
+"""Parameters of the paths, and where the paths are."""
 
 
 @final
@@ -55,6 +62,7 @@ class PlainRunner(Runner):
 
     def __init__(self, system: System, method: Method, n: int, dtype: str) -> None:
         self.system, self.method, self.dtype = system, method, dtype
+        self.compiled = jax.jit(partial(_advance, system, method))
         self.outcomes = len(method.outcomes)
         on_cpu = jax.default_backend() == "cpu"
         self.chunk = self.grain = min(32, self._together(n)) if on_cpu else 2**14
@@ -66,18 +74,21 @@ class PlainRunner(Runner):
         one = jax.tree.map(lambda x: x[0], begin(state, self.outcomes))
         h, word = jnp.zeros((), self.dtype), jnp.zeros(2, jnp.uint32)
 
-        def step(track: Track) -> Track:
-            return advance(self.system, self.method, track, word, word, jnp.int32(0), h)
+        def step(track: Track, values: dict[str, Array]) -> Track:
+            return advance(self.system.given(values), self.method, track, word, word, jnp.int32(0), h)
 
-        return batch_size(step, one)
+        kinds = {name: jax.ShapeDtypeStruct(x.shape, self.dtype) for name, x in self.system.parameters.items()}
+        return batch_size(step, one, kinds)
 
-    def begin(self, states: State) -> Track:
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Carried:
         """Paths at their start."""
-        return jax.tree.map(jnp.asarray, begin(State(*(np.asarray(x, self.dtype) for x in states)), self.outcomes))
+        track = begin(State(*(np.asarray(x, self.dtype) for x in states)), self.outcomes)
+        values = {name: jnp.asarray(x, self.dtype) for name, x in parameters.items()}
+        return values, jax.tree.map(jnp.asarray, track)
 
     def advance(
         self,
-        carried: Track,
+        carried: Carried,
         paths: np.ndarray,
         seed: int,
         h: float,
@@ -87,21 +98,23 @@ class PlainRunner(Runner):
         offset: int = 0,
     ) -> tuple[Any, Any, Any]:
         """One call of the compiled program."""
+        values, track = carried
         path, size = words(paths).T, jnp.asarray(h, self.dtype)
         steps = (np.int32(x) for x in (first, stop, stride, offset))
-        return jax.block_until_ready(_advance(self.system, self.method, carried, words(seed), path, size, *steps))
+        track, q, p = jax.block_until_ready(self.compiled(values, track, words(seed), path, size, *steps))
+        return (values, track), q, p
 
-    def fate(self, carried: Track) -> Fate:
+    def fate(self, carried: Carried) -> Fate:
         """How the paths fared so far, as NumPy arrays."""
-        return Fate(*map(np.asarray, carried.fate))
+        return Fate(*map(np.asarray, carried[1].fate))
 
-    def places(self, carried: Track) -> tuple[np.ndarray, np.ndarray]:
+    def places(self, carried: Carried) -> tuple[np.ndarray, np.ndarray]:
         """Positions and momenta, as NumPy arrays (paths, n)."""
-        return np.asarray(carried.state.q), np.asarray(carried.state.p)
+        return np.asarray(carried[1].state.q), np.asarray(carried[1].state.p)
 
-    def velocities(self, carried: Track) -> Callable[[], np.ndarray] | None:
+    def velocities(self, carried: Carried) -> Callable[[], np.ndarray] | None:
         """Where Newton's method would begin, to be fetched later."""
-        return partial(np.asarray, carried.state.v)
+        return partial(np.asarray, carried[1].state.v)
 
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> PlainRunner:

@@ -95,6 +95,8 @@ def _advance(
     fixed = Evaluation(program, {program.h: h}, on_cpu)
     for node, word in zip((*program.key, *program.path), (*key, *path), strict=True):
         fixed.values[node] = word.astype(fixed.kind("uint32"))
+    carried, given = carried[: len(program.carried)], carried[len(program.carried) :]
+    fixed.values.update(zip(program.parameters, given, strict=True))
     fixed.run(program.schedule.before)
     carried = _begun(fixed, carried)
     same = {node: x for node, x in fixed.values.items() if x.ndim == 0}
@@ -122,7 +124,7 @@ def _advance(
 
     count, shape = -(-stop // stride) - first // stride, (ROWS, len(states.all[0]), 2 * program.n, tile)
     now, rows = lax.fori_loop(0, count, row, (states.all, jnp.zeros(shape, program.dtype)))
-    return [x.reshape(-1) for x in states.unpack(now)], rows
+    return [*(x.reshape(-1) for x in states.unpack(now)), *given], rows
 
 
 @final

@@ -220,6 +220,8 @@ def _value(node: Node, arguments: list[np.ndarray], size: float) -> np.ndarray:
         return evaluate(node.name, node.dtype, *arguments)
     if node.value == "h":
         return np.full(SAMPLES, NEAR)
+    if node.value == "parameter":  # such as a mass or a length
+        return np.exp(0.5 * random.normal(size=SAMPLES))
     if node.dtype.startswith("float"):  # states with zeros in them are common, and the ones that pivots may fear
         special = random.random(SAMPLES) < np.linspace(0.0, 0.5, SAMPLES)
         return size * np.where(special, random.integers(-1, 2, SAMPLES), random.normal(size=SAMPLES))

@@ -34,7 +34,7 @@ class Trial(NamedTuple):
 @dataclass(frozen=True)
 class Program:
     """A loop over steps: `carried` are the entries of a `Track`, leaf by leaf, of which the first `2n` are q and p, and
-    then some `functions` of q.
+    then some `functions` of q.  Engines keep with them, for each path, its numbers for `parameters`.
 
     `step` is the number of the step, `path` and `key` two words each, `h` the step size.  Where `again` can make a
     program for taking a step carefully, with the same numbers carried, this one is a trial: at the end of a step paths
@@ -50,6 +50,7 @@ class Program:
     key: tuple[Node, ...]
     path: tuple[Node, ...]
     h: Node
+    parameters: tuple[Node, ...]
     functions: list[Carried]
     again: Callable[[], Program] | None = None
 
@@ -124,10 +125,12 @@ class _Step:
         counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
         track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole, counts))
 
-        def step(track: Track, number, h, key, path):  # type: ignore[no-untyped-def]
-            return advance(system, method, track, key, path, number, h, trial)
+        values = {name: jax.ShapeDtypeStruct(x.shape, dtype) for name, x in system.parameters.items()}
 
-        traced = jax.make_jaxpr(step)(track, whole, one, word, word)
+        def step(track: Track, number, h, key, path, values):  # type: ignore[no-untyped-def]
+            return advance(system.given(values), method, track, key, path, number, h, trial)
+
+        traced = jax.make_jaxpr(step)(track, whole, one, word, word, values)
         if (unknowns := most_unknowns(traced.jaxpr)) > MOST_UNKNOWNS:
             raise Untranslatable(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
         if (expected := operations(traced.jaxpr)) > HOPELESS * target.most:
@@ -148,6 +151,11 @@ class _Step:
         build.alive = build("equal", status, build.number(Status.CONVERGED, "int32"))
         pairs = [array_of(self.words[i : i + 2], (2,)) for i in (0, 2)]
         inputs = [*places, array_of([self.number], ()), array_of([self.h], ()), *pairs]
+        self.parameters: list[Node] = []
+        for value in jax.tree.leaves(values):
+            entries_of = [build.fresh("input", dtype, value="parameter") for _ in range(int(np.prod(value.shape)))]
+            inputs.append(array_of(entries_of, value.shape))
+            self.parameters += entries_of
         self.results = [x for array in look(run_closed(build, traced, inputs)) for x in array.flat]
 
     def _velocities(self) -> dict[Node, Node]:
@@ -174,7 +182,10 @@ class _Step:
             wanted += range(2 * n, 3 * n)  # where Newton's method will begin
         schedule = Schedule(build, loop, wanted, self.expansions, dict(functions) | velocities)
         key, path = tuple(self.words[:2]), tuple(self.words[2:])
-        return Program(n, self.outcomes, self.dtype, loop, schedule, self.number, key, path, self.h, functions, again)
+        parameters = tuple(self.parameters)
+        return Program(
+            n, self.outcomes, self.dtype, loop, schedule, self.number, key, path, self.h, parameters, functions, again
+        )
 
 
 def _FIXED(dtype: str) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@ r"""Constrained Langevin dynamics: splittings into drift, kick and heat bath, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, final
@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from holonax.checks import at_least, flag, real_number, real_numbers
+from holonax.closures import remembered
 from holonax.errors import InputError, shown
 from holonax.methods.base import Method, Report
 from holonax.methods.metropolis import OUTCOMES, accept_or_reject, concern
@@ -180,7 +181,7 @@ class Langevin(Method):
         if (potentials := system.sizes(n)[1]) > 0:
             raise InputError(
                 f"the system has {potentials} stochastic potentials, which would heat it beyond the temperature of "
-                "Langevin; leave them out: dataclasses.replace(system, noise=None)"
+                "Langevin; leave them out: hx.System(...) without noise="
             )
         if isinstance(self.friction, tuple) and len(self.friction) != n:
             raise InputError(f"friction holds {len(self.friction)} numbers for n = {n} coordinates")
@@ -193,7 +194,7 @@ class Langevin(Method):
         rng = np.random.default_rng(0)
         v = rng.normal(size=(2, *q.shape)) * np.array([0.0, 3.0])[:, None, None]
         near = q + np.array([0.0, 0.1])[:, None, None] * rng.normal(size=(2, *q.shape))
-        mass, rest = (np.asarray(x) for x in _inertia(system, q, v, near))
+        mass, rest = (np.asarray(x) for x in _inertia(system.form)(dict(system.parameters), q, v, near))
         if not np.abs(mass[1] - mass[0]).max() <= 1e-9 * np.abs(mass[0]).max():  # NaN where L is not defined for all v
             raise InputError(
                 "L is not quadratic in v: its mass matrix L_vv depends on v; Langevin needs one that does not"
@@ -268,8 +269,13 @@ class Langevin(Method):
             passage.settle()
 
 
-@partial(jax.jit, static_argnums=0)
-def _inertia(system: System, q: Array, v: Array, near: Array) -> tuple[Array, Array]:
+@remembered
+def _inertia(form: System) -> Callable[..., tuple[Array, Array]]:
     """Mass matrices at q for several v, and the momenta of rest at places near by."""
-    rest = jax.vmap(jax.vmap(system.momentum))(near, jnp.zeros_like(near))
-    return jax.vmap(jax.vmap(system.mass), (None, 0))(q, v), jnp.abs(rest)
+
+    def inertia(values: dict[str, Array], q: Array, v: Array, near: Array) -> tuple[Array, Array]:
+        system = form.given(values)
+        rest = jax.vmap(jax.vmap(system.momentum))(near, jnp.zeros_like(near))
+        return jax.vmap(jax.vmap(system.mass), (None, 0))(q, v), jnp.abs(rest)
+
+    return jax.jit(inertia)

@@ -34,7 +34,8 @@ class Passage:
     def drift(self, t: Array) -> None:
         r"""A: one RATTLE step for the kinetic part $L(q, v) - L(q, 0)$ alone."""
         self.settle()
-        kinetic = System(lambda q, v: self.system.lagrangian(q, v) + self.potential(q), self.system.constraint)
+        constraint = None if self.system.constraint is None else self.system.g
+        kinetic = System(lambda q, v: self.system.L(q, v) + self.potential(q), constraint)
         stages = solve_stages(kinetic, RATTLE, self.newton, self.state, t, weights=None)
         self._arrive(State(stages.q1, stages.p_hat, stages.V[-1]), stages.solved, stages.V, stages.lam)
 
@@ -96,12 +97,12 @@ class Passage:
 
     def potential(self, q: Array) -> Array:
         """$U(q) = -L(q, 0)$."""
-        return -self.system.lagrangian(q, jnp.zeros_like(q))
+        return -self.system.L(q, jnp.zeros_like(q))
 
     def energy(self) -> Array:
         """$H = p v - L(q, v)$ of a settled state."""
         q, p, v = self.state
-        return p @ v - self.system.lagrangian(q, v)
+        return p @ v - self.system.L(q, v)
 
     def _mass(self, q: Array) -> tuple[Array, Array]:
         """$L_v(q, 0)$, the momentum of rest, and Cholesky's factor of the mass matrix."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, final
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Literal, Self, final
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,8 @@ from holonax.errors import InputError, whole_number
 from holonax.foreign import Foreign
 from holonax.lapack import over_paths
 from holonax.observables.view import Grid, Seen, View
+from holonax.parameters import asked_for, check_names, required
+from holonax.system import MethodOf, System
 
 Over = Literal["paths", "time", "all"]
 
@@ -26,6 +28,8 @@ Over = Literal["paths", "time", "all"]
 @dataclass(frozen=True)
 class Observable(ABC):
     """A statistic of `fn(q, p)`, number or array of one state, that is gathered while the paths run.
+
+    `fn` may ask for parameters of the system by keyword-only arguments, as the system's own functions do.
 
     Attributes:
         fn: the quantity.
@@ -43,7 +47,7 @@ class Observable(ABC):
     within a path carries more than a summary through the blocks of a chunk: it has its own `begin`, `update`, `close`.
     """
 
-    fn: Callable[[Array, Array], Any]
+    fn: Callable[..., Any]
     _: KW_ONLY
     every: int | None = None
     over: Over = "all"
@@ -52,7 +56,7 @@ class Observable(ABC):
     meaningful: ClassVar[tuple[Over, ...]] = ("paths", "time", "all")
 
     def __post_init__(self) -> None:
-        quantity = self._quantity
+        quantity = self._quantity(dict.fromkeys(required(self.fn), 0.0) if callable(self.fn) else {})
         quantity.check()
         if self.every is not None and whole_number("every", self.every) < 1:
             raise InputError(f"every = {self.every}: must be a positive number of steps, or None")
@@ -61,15 +65,33 @@ class Observable(ABC):
             raise InputError(f"after = {self.after}: must be 0 or a positive number of steps")
         quantity.check_signature()
 
-    @property
-    def _quantity(self) -> Foreign:
-        return Foreign("fn", self.fn, ("q", "p"), "array")
+    def _quantity(self, parameters: Mapping[str, Any]) -> Foreign:
+        return Foreign("fn", self.fn, ("q", "p"), "array", parameters)
+
+    def about(self, form: System) -> Self:
+        """The same, where `fn` is a method of the simulated system, such as `system.energy`: with its parameters."""
+        owner = getattr(self.fn, "__self__", None)
+        if not (isinstance(owner, System) and owner.parameters and owner.form == form):
+            return self
+        return replace(self, fn=MethodOf(form, self.fn.__name__))
 
     @final
-    def view(self, steps: int, save_every: int | None, paths: int, t0: float, t1: float, n: int, dtype: str) -> View:
+    def view(
+        self,
+        steps: int,
+        save_every: int | None,
+        paths: int,
+        t0: float,
+        t1: float,
+        n: int,
+        dtype: str,
+        parameters: Mapping[str, Any],
+    ) -> View:
         """What this observable will see of a run, or an InputError."""
-        shape = self._quantity.result(n, dtype).shape
-        keep_up_with(self.fn, n)
+        check_names("fn", self.fn, parameters)
+        quantity = self._quantity(parameters)
+        shape = quantity.result(n, dtype).shape
+        keep_up_with(self.fn, n, quantity.asked())
         every = self.every or (save_every if self.over == "paths" else 1)
         view = View(Grid(every, steps, self.after), paths, t0, t1, shape)
         results = {"paths": view.grid.times, "time": paths, "all": 1}[self.over]
@@ -87,10 +109,20 @@ class Observable(ABC):
     # On the device, while a chunk of paths runs.
 
     @final
-    def values(self, q: Array, p: Array) -> Array:
-        """`fn` of states with two leading axes, times and paths, in the widest type there is."""
-        flat = (x.reshape(-1, x.shape[-1]) for x in (q, p))
-        values = over_paths(lambda q, p: jnp.asarray(self.fn(q, p)), *flat).astype(jnp.result_type(float))
+    def values(self, q: Array, p: Array, parameters: Mapping[str, Array]) -> Array:
+        """`fn` of states with two leading axes, times and paths, in the widest type there is; parameters per path."""
+
+        def of_one(q: Array, p: Array, own: Mapping[str, Array]) -> Array:
+            return jnp.asarray(self.fn(q, p, **own))
+
+        flat = [x.reshape(-1, x.shape[-1]) for x in (q, p)]
+        own = {
+            name: jnp.broadcast_to(parameters[name], (len(q), *parameters[name].shape)).reshape(
+                -1, *parameters[name].shape[1:]
+            )
+            for name in asked_for(self.fn, parameters)
+        }
+        values = over_paths(of_one, *flat, own).astype(jnp.result_type(float))
         return values.reshape(*q.shape[:2], *values.shape[1:])
 
     @property

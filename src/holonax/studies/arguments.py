@@ -10,10 +10,11 @@ from jax import Array
 from holonax.checks import at_least, choice, instance, memory, real_number
 from holonax.errors import InputError, shown
 from holonax.foreign import Foreign
-from holonax.initial import check_start
+from holonax.initial import A_SYSTEM, check_start
 from holonax.methods import Kicked, Langevin, Lobatto
 from holonax.methods.base import Method
 from holonax.noise import check_counter
+from holonax.parameters import Values
 from holonax.studies.lockstep import Levels
 from holonax.system import State, System
 from holonax.warn import warn
@@ -57,7 +58,8 @@ def prepare(
     choice("on_failure", on_failure, ("raise", "mark"))
     paths = at_least(2, "paths", paths, "a study needs at least 2 paths")
     check_counter("seed", seed)
-    start = check_start(system, start)
+    instance("system", system, System, A_SYSTEM)
+    start = check_start(system, start, Values.of(system.parameters, None))
     if start.q.ndim != 1:
         raise InputError(f"start.q has shape {start.q.shape}; a study starts all paths at one state")
     n = start.q.shape[-1]

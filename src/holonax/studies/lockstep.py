@@ -20,6 +20,7 @@ from jax import Array, lax
 
 from holonax.background import in_order
 from holonax.checks import at_least, count_of_steps, real_number, real_numbers
+from holonax.closures import remembered
 from holonax.engines.base import cores
 from holonax.errors import InputError, Interrupted, shown
 from holonax.lapack import over_paths
@@ -88,7 +89,11 @@ class _Carry(NamedTuple):
     J: Array  # and the integral of W over that time
 
 
-@partial(jax.jit, static_argnames=("system", "methods", "reference"))
+@remembered
+def _program(system: System, methods: tuple[Method, ...], reference: Method) -> Callable[..., _Carry]:
+    return jax.jit(partial(_advance, system, methods, reference))
+
+
 def _advance(
     system: System,
     methods: tuple[Method, ...],
@@ -190,7 +195,7 @@ def run(
             if stopping.is_set():
                 raise KeyboardInterrupt
             stop = min(first + _STEPS_PER_CALL, levels.steps)
-            now = _advance(system, methods, reference, now, factors, common, key, path, sign, h, first, stop)
+            now = _program(system, methods, reference)(now, factors, common, key, path, sign, h, first, stop)
             jax.block_until_ready(now.W)
             done[first_path] = stop
         here = min(CHUNK, paths - first_path)

@@ -1,0 +1,79 @@
+"""What a long session, other processes and a cache of programs cost; `make resources` measures more of it."""
+
+import gc
+import subprocess
+import sys
+import textwrap
+import weakref
+
+import jax.numpy as jnp
+import numpy as np
+
+import holonax as hx
+from holonax import closures, engines
+
+
+def python(script):
+    """What a process of its own prints."""
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+FORKED = """
+    import os, warnings
+    warnings.simplefilter("ignore")  # JAX warns of forks
+    import holonax as hx
+    entry = hx.systems.pendulum()
+    {used}
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    else:
+        try:
+            print(hx.simulate(entry.system, hx.EulerA(), entry.start, t1=0.5, h=0.25).q.shape, flush=True)
+        except hx.HolonaxError as error:
+            print(error, flush=True)
+        os._exit(0)
+"""
+
+
+def test_a_forked_process_says_so_at_once():
+    used = "hx.start(entry.system, entry.start.q)"
+    assert "start processes with multiprocessing.get_context('spawn')" in python(FORKED.format(used=used))
+
+
+def test_old_programs_are_given_up(monkeypatch):
+    """A program goes with its system when others have taken its place, and so do those of observables."""
+    engines.runner.cache_clear()
+    kept = []
+
+    def one(i, method):
+        system = hx.System(lambda q, v: 0.5 * v @ v - (1.0 + i) * q[0], n=1)
+        fn = lambda q, p: q[0] + i  # noqa: E731
+        start = hx.start(system, [0.0])
+        hx.simulate(system, method, start, t1=0.5, h=0.25, observe={"q": hx.Mean(fn)})
+        hx.integrate(system, method, start, hx.increments(system, h=0.25, steps=2, seed=0))
+        kept.append((weakref.ref(fn), weakref.ref(engines.runner("llvm", system.form, method, 1, "float64"))))
+
+    for i in range(closures.MOST_REMEMBERED + 4):
+        one(i, hx.EulerA())
+    gc.collect()
+    assert [ref() is None for ref in kept[0]] == [False, True]  # a fingerprint knows the function a little longer
+    assert kept[-1][1]() is not None
+
+
+def test_a_repeated_integrate_compiles_nothing():
+    from jax import monitoring
+
+    compiled = []
+    entry = hx.systems.torus()
+    noise = hx.increments(entry.system, h=0.125, steps=4, seed=0)
+    first = hx.integrate(entry.system, hx.Rattle(), entry.start, noise).q
+    monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
+    )
+    for _ in range(3):
+        again = hx.integrate(entry.system, hx.Rattle(), entry.start, noise).q
+    assert compiled == []
+    np.testing.assert_array_equal(again, first)
+    assert jnp.isfinite(again).all()
