@@ -15,16 +15,39 @@ GEOMETRIC = [method for method in METHODS if method.keeps_manifold]
 FOUR = ["pendulum", "ellipsoid", "double_pendulum", "rigid_body"]
 OTHERS = [name for name in hx.systems.names() if name not in FOUR]
 LONG = {hx.Lobatto(4), hx.Lobatto(5), hx.Lobatto(6), hx.Kicked("midpoint"), hx.Kicked("milstein-tretyakov")}
-"""Methods that take long to compile: beyond the pendulum they are left to `make study`."""
+"""Methods that take long to compile."""
 
 
-def pairs(names, methods):
-    """Parameters `name, method` of a test."""
+BRIEF = {
+    "ellipsoid": {hx.EulerPrinted(), hx.Kicked()},
+    "double_pendulum": {hx.Lobatto32()},
+    "rigid_body": {hx.EulerA()},
+    "chain": {hx.Rattle()},
+    "torus": {hx.EulerB()},
+    "oscillator": {hx.Lobatto(3)},
+}
+"""A method on a system takes seconds to compile: `make test` takes all of them on the pendulum, and these beyond it."""
+
+
+def heavy(*values):
+    """Parameters of a test that is left to `make study`."""
+    return pytest.param(*values, marks=pytest.mark.study)
+
+
+def pairs(names, methods, long=True):
+    """Parameters `name, method` of a test; also the LONG methods on the pendulum, if wanted."""
     return [
-        pytest.param(name, method, marks=[pytest.mark.study] if method in LONG and name != "pendulum" else [])
+        pytest.param(name, method)
+        if method in BRIEF.get(name, ()) or (name == "pendulum" and (long or method not in LONG))
+        else heavy(name, method)
         for name in names
         for method in methods
     ]
+
+
+def quick_jit(function=None, **options):
+    """`jax.jit` for programs that run once: compiled in half the time, they are half as fast."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0}, **options)
 
 
 @functools.cache
@@ -51,7 +74,7 @@ def random_increment(system, n, h, seed):
 LONGEST = 10_000
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(quick_jit, static_argnums=(0, 1))
 def _walk(system, method, start, noise, steps):
     def body(i, carry):
         state, status, g, hidden = carry
@@ -64,7 +87,7 @@ def _walk(system, method, start, noise, steps):
     return jax.lax.fori_loop(0, steps, body, (start, jnp.zeros((), jnp.int32), jnp.zeros(()), jnp.zeros(())))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(quick_jit, static_argnums=0)
 def _velocity(system, q, p):
     return system.velocity(q, p)
 
@@ -90,7 +113,7 @@ def step(system, method, state, increment):
     return walk(system, method, state, jax.tree.map(lambda x: np.asarray(x)[None], increment))[0]
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(quick_jit, static_argnums=0)
 def normals_of_cotangent_bundle(system, q, p):
     def defining(q, p):
         return jnp.concatenate([system.g(q), system.hidden(q, system.velocity(q, p))])
@@ -107,7 +130,7 @@ def tangent_basis(system, q, p):
 def two_form_defect(system, method, states, increment):
     """Largest change of dq ^ dp on T*S under one step, over the given states."""
 
-    @jax.jit
+    @quick_jit
     def flow_jacobian(q, p):
         n = len(q)
 

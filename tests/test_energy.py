@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from support import METHODS
+from support import METHODS, heavy
 
 
 def drift_of_the_energy_balance(method, h, paths=1000, t1=10.0):
@@ -23,10 +23,10 @@ def drift_of_the_energy_balance(method, h, paths=1000, t1=10.0):
     [
         hx.Rattle(),
         hx.Kicked(),
-        hx.Lobatto(3),
-        hx.Lobatto32(),
-        pytest.param(hx.Kicked("midpoint"), marks=pytest.mark.study),
-        pytest.param(hx.Kicked("milstein-tretyakov"), marks=pytest.mark.study),
+        heavy(hx.Lobatto(3)),
+        heavy(hx.Lobatto32()),
+        heavy(hx.Kicked("midpoint")),
+        heavy(hx.Kicked("milstein-tretyakov")),
     ],
     ids=str,
 )
@@ -39,7 +39,7 @@ def test_energy_balance(method):
 
 @pytest.mark.parametrize(
     "method",
-    [hx.EulerA(), *(pytest.param(m, marks=pytest.mark.study) for m in (hx.EulerB(), hx.EulerPrinted()))],
+    [hx.EulerA(), heavy(hx.EulerB()), heavy(hx.EulerPrinted())],
     ids=str,
 )
 def test_energy_balance_of_the_euler_methods_stays_in_a_band(method):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from support import heavy
 
 T = 0.7
 BEND = 0.8
@@ -43,7 +44,7 @@ def trimer(r, first):
     return hx.System(lambda q, v: 0.5 * v @ v, constraint, n=9)
 
 
-@pytest.mark.parametrize(("r", "which"), [(1.2, -1), (1.8, 0)])
+@pytest.mark.parametrize(("r", "which"), [(1.2, -1), heavy(1.8, 0)])
 def test_a_rigid_trimer(r, which):
     """With c the cosine between its bonds, c is distributed as sqrt(4 - c^2), and Z = 3 (1 - c) / (2 - c)."""
 
@@ -89,7 +90,7 @@ def plane(constraint, mass=lambda q: jnp.eye(2)):
     return hx.System(lambda q, v: 0.5 * v @ mass(q) @ v - 0.5 * q @ q, constraint, n=2)
 
 
-@pytest.mark.parametrize("z", [-1.0, 0.5])
+@pytest.mark.parametrize("z", [heavy(-1.0), 0.5])
 def test_a_curved_coordinate(z):
     (found,) = measured(plane(lambda q: q[0] + BEND * q[1] ** 2 - z), [z, 0.0])
     compare(found, *exact(z))

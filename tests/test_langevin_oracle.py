@@ -11,6 +11,7 @@ import pytest
 import holonax as hx
 import langevin_oracle as exact
 import oracle
+from support import heavy
 
 SPLITTINGS = ["BAOAB", "OBABO", "ABOBA", "OABAO", "BOAOB", "BAOAOAB", "OBAOABO", "OAOBOAO", "OAB", "AOBO"]
 FRICTION, TEMPERATURE = 0.7, 0.6
@@ -198,8 +199,8 @@ def agree(name, friction=FRICTION, **options):
         ("pendulum", "OAOBOAO"),
         ("ellipsoid", "OBABO"),
         ("ellipsoid", "AOBO"),
-        ("rigid_body", "BAOAB"),
-        ("chain", "OBAOABO"),
+        heavy("rigid_body", "BAOAB"),
+        heavy("chain", "OBAOABO"),
         ("plane", "OAB"),
     ],
 )
@@ -214,7 +215,7 @@ def test_every_splitting_agrees_with_the_oracle(name, splitting):
     agree(name, splitting=splitting)
 
 
-@pytest.mark.parametrize("name", ["ellipsoid", "plane"])
+@pytest.mark.parametrize("name", ["ellipsoid", heavy("plane")])
 def test_several_inner_steps_agree_with_the_oracle(name):
     agree(name, inner=3)
 
@@ -268,6 +269,7 @@ def test_metropolis_agrees_with_the_oracle_around_a_core():
     assert outcomes("even_ellipsoid", 0.9, 15, core=hx.Rattle()) >= BOTH
 
 
+@pytest.mark.study
 def test_metropolis_agrees_with_the_oracle_on_a_chain():
     assert outcomes("chain", 0.7, 7) >= BOTH
 

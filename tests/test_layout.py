@@ -17,9 +17,10 @@ from holonax.lanes.places import MEMORY, NEXT, NOW, Places
 from holonax.lanes.program import Program, program
 from holonax.lanes.repeats import FEWEST, Repeat, repeats
 from holonax.lanes.schedule import Block, Rounds, Schedule, pieces
+from support import heavy
 
 BEADS = 36
-METHODS = [hx.EulerA(), hx.Rattle(), hx.Kicked()]
+METHODS = [hx.EulerA(), heavy(hx.Rattle()), heavy(hx.Kicked())]
 
 
 @cache
@@ -201,7 +202,7 @@ def test_every_value_is_found_where_it_was_put(method):
 
 
 @pytest.mark.parametrize(
-    ("method", "dtype"), [(METHODS[0], "float64"), (METHODS[0], "float32"), (METHODS[2], "float64")]
+    ("method", "dtype"), [(hx.EulerA(), "float64"), heavy(hx.EulerA(), "float32"), heavy(hx.Kicked(), "float64")]
 )
 def test_loops_and_written_out_code_agree(method, dtype, monkeypatch):
     e, paths, runs = hx.systems.chain(BEADS, 0.3), 16, []
@@ -211,7 +212,9 @@ def test_loops_and_written_out_code_agree(method, dtype, monkeypatch):
     for many in (0, 10**9):
         monkeypatch.setattr(llvm_kernel, "MANY", many)
         runner = llvm.LlvmRunner(chain(method, dtype))
-        carried, q, p = runner.advance(runner.begin(states), np.arange(paths, dtype=np.uint64), 7, 2.0**-7, 0, 12, 4)
+        carried, q, p = runner.advance(
+            runner.begin(states, {}), np.arange(paths, dtype=np.uint64), 7, 2.0**-7, 0, 12, 4
+        )
         runs.append((q, p, *runner.fate(carried)[:2], carried[: 2 * e.n]))
     assert runs[0][2][3] != 0
     assert not runs[0][2][[0, 1, 2, 4, 15]].any()

@@ -4,7 +4,7 @@ import pytest
 
 import holonax as hx
 from holonax.studies import strong_orders, weak_orders
-from support import METHODS, deterministic_slopes, entry, within
+from support import METHODS, deterministic_slopes, entry, pairs, within
 
 LEVELS = {
     "pendulum": {1: (64, 128, 256), 2: (16, 32, 64), 4: (8, 16, 32), 6: (8, 12, 16), 8: (6, 8, 10), 10: (5, 6, 8)},
@@ -14,8 +14,7 @@ LENGTH = {"pendulum": 2.0, "ellipsoid": 1.0}
 TOLERANCE = {1: 0.05, 2: 0.05, 4: 0.1, 6: 0.2, 8: 0.2, 10: 0.7}  # at 10, round-off leaves few levels
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("name", ["pendulum", "ellipsoid"])
+@pytest.mark.parametrize(("name", "method"), pairs(["pendulum", "ellipsoid"], METHODS), ids=str)
 def test_deterministic_order(name, method):
     slopes, errors = deterministic_slopes(name, method, LENGTH[name], LEVELS[name][method.order])
     assert errors.min() > 1e-14  # above round-off, or the slope means nothing

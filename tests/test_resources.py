@@ -1,6 +1,7 @@
 """What a long session, other processes and a cache of programs cost; `make resources` measures more of it."""
 
 import gc
+import re
 import subprocess
 import sys
 import textwrap
@@ -40,6 +41,22 @@ FORKED = """
 def test_a_forked_process_says_so_at_once():
     used = "hx.start(entry.system, entry.start.q)"
     assert "start processes with multiprocessing.get_context('spawn')" in python(FORKED.format(used=used))
+
+
+LIMITED = """
+    import resource
+    import holonax as hx
+    entry = hx.systems.pendulum()
+    resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
+    try:
+        hx.simulate(entry.system, hx.EulerA(), entry.start, t1=2.0**12, h=2.0**-8, paths=400)
+    except hx.InputError as error:
+        print(error)
+"""
+
+
+def test_limits_of_memory_are_known():
+    assert re.search(r"need 18.8 GiB, this machine has 16.0; save less", python(LIMITED))
 
 
 def test_old_programs_are_given_up(monkeypatch):

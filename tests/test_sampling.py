@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from support import heavy
 from test_langevin import FIVE_SIGMA, chi_squared
 
 AXES = np.array([2.0, 0.8])
@@ -48,7 +49,7 @@ def draw(**options):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"mass": [[2.0, 0.5], [0.5, 1.0]]}, {"metropolis": False, "mass": [1.0, 3.0]}],
+    [{}, {"mass": [[2.0, 0.5], [0.5, 1.0]]}, heavy({"metropolis": False, "mass": [1.0, 3.0]})],
     ids=str,
 )
 @pytest.mark.parametrize("measure", ["surface", "delta"])
@@ -91,7 +92,7 @@ def test_without_metropolis_it_is_found_for_the_energy_error():
     assert error == pytest.approx(0.2, abs=0.04)
 
 
-@pytest.mark.parametrize(("chains", "target"), [(4, 0.1), (4, 0.03), (1, 0.1)])
+@pytest.mark.parametrize(("chains", "target"), [(4, 0.1), heavy(4, 0.03), heavy(1, 0.1)])
 def test_few_chains_do_as_well(chains, target):
     """Few rejections are seen in a round, often none; the step size must still be the right one, on the average."""
     options = {"metropolis": False, "target_energy_error": target, "chains": chains, "draws": 1}

@@ -19,7 +19,7 @@ from support import (
 )
 
 
-@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC), ids=str)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC, long=False), ids=str)
 def test_both_constraints_at_round_off_over_ten_thousand_noisy_steps(name, method):
     system, start = entry(name).system, entry(name).start
     end, g, hidden = walk(system, method, start, hx.increments(system, h=0.01, steps=10_000, seed=1, path=0))
@@ -29,7 +29,7 @@ def test_both_constraints_at_round_off_over_ten_thousand_noisy_steps(name, metho
         assert abs(float(J(end.q, end.p) - J(start.q, start.p))) < 1e-11
 
 
-@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC), ids=str)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC, long=False), ids=str)
 def test_two_form_on_the_cotangent_bundle_of_S_is_preserved_with_the_noise_on(name, method):
     system, start = entry(name).system, entry(name).start
     states = [(start.q, start.p)]
@@ -49,8 +49,7 @@ def test_two_form_is_not_preserved_by_the_baseline():
     assert two_form_defect(e.system, hx.EulerMaruyama(), [(e.start.q, e.start.p)], increment) > 1e-3
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, METHODS), ids=str)
 def test_agrees_with_the_independent_oracle(name, method):
     system, start = entry(name).system, entry(name).start
     exact = oracle.ORACLES[name]
@@ -70,8 +69,7 @@ def test_the_oracle_itself():
         assert oracle.check(exact) < 1e-8
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if m.symmetric], ids=str)
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, [m for m in METHODS if m.symmetric]), ids=str)
 def test_symmetric_methods_return_to_the_start(name, method):
     system, start = entry(name).system, entry(name).start
     increment = random_increment(system, len(start.q), 0.1, 3)
@@ -94,8 +92,7 @@ def test_the_other_methods_do_not(name, method):
 ADJOINT = {hx.EulerA(): hx.EulerB(), hx.EulerB(): hx.EulerA()}
 
 
-@pytest.mark.parametrize("name", FOUR)
-@pytest.mark.parametrize("method", ADJOINT, ids=str)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, ADJOINT), ids=str)
 def test_euler_b_is_the_adjoint_of_euler_a(name, method):
     system, start = entry(name).system, entry(name).start
     increment = random_increment(system, len(start.q), 0.1, 3)
@@ -118,8 +115,7 @@ def test_vertical_angular_momentum_is_constant_on_every_path(method):
     assert np.abs(J - J[0, 0]).max() < 1e-12
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("name", ["ellipsoid"])
+@pytest.mark.parametrize(("name", "method"), pairs(["pendulum", "ellipsoid"], METHODS), ids=str)
 def test_the_guess_does_not_matter(name, method):
     system, start = entry(name).system, entry(name).start
     increment = random_increment(system, 3, 0.1, 0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 from collections.abc import Collection
 from decimal import Decimal
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -139,8 +141,27 @@ def count_of_steps(number: float, what: str, remedy: str = "use a larger h") -> 
         raise InputError(f"{what}, and 2**31 - 1 = {MOST_STEPS} can be counted; {remedy}")
 
 
+_CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def memory_present() -> float:
+    """Bytes that this process may have: those of the machine, or fewer in a container or under `ulimit -v`."""
+    limits = [math.inf]
+    if hasattr(os, "sysconf"):
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    if importlib.util.find_spec("resource"):  # not on Windows
+        import resource
+
+        (limit, _) = resource.getrlimit(resource.RLIMIT_AS)
+        limits.append(limit if limit != resource.RLIM_INFINITY else math.inf)
+    for file in map(Path, _CGROUPS):
+        if file.exists() and (text := file.read_text().strip()).isdigit():
+            limits.append(int(text))
+    return min(limits)
+
+
 def memory(what: str, size: float, remedy: str) -> None:
-    """Raise if `what` takes more bytes than this machine has."""
-    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+    """Raise if `what` takes more bytes than this process may have."""
+    present = memory_present()
     if size > present:
         raise InputError(f"{what} need {size / 2**30:.1f} GiB, this machine has {present / 2**30:.1f}; {remedy}")

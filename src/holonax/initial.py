@@ -118,13 +118,16 @@ def _evaluation(system: System, n: int, project: bool) -> Callable[..., _Point]:
     try:
         keep_up(system, n)
     except Exception:
-        return jax.jit(partial(_evaluate_all, system.form, project))
-    return _compiled_evaluation(system.form, project)
+        return _compiled(system.form, project)
+    return _remembered(system.form, project)
 
 
-@remembered
-def _compiled_evaluation(form: System, project: bool) -> Callable[..., _Point]:
-    return jax.jit(partial(_evaluate_all, form, project))
+def _compiled(form: System, project: bool) -> Callable[..., _Point]:
+    """Run once or twice: XLA had better compile it quickly than well, which takes twice as long."""
+    return jax.jit(partial(_evaluate_all, form, project), compiler_options={"xla_backend_optimization_level": 0})
+
+
+_remembered = remembered(_compiled)
 
 
 def _evaluate_all(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from holonax.checks import at_least
@@ -116,11 +117,12 @@ class System:
         return self.given({name: jax.ShapeDtypeStruct(jnp.shape(x), kind) for name, x in self.parameters.items()})
 
     def _identity(self) -> Hashable:
-        """Two systems are the same if their functions are, and the values of their parameters."""
-        values = tuple(
-            (name, id(x) if isinstance(x, jax.core.Tracer) else (x.shape, getattr(x, "tobytes", str)()))
-            for name, x in self.parameters.items()
-        )
+        """Two systems are the same if their functions are, and their parameters, with the values that are known."""
+
+        def known(x: Any) -> Hashable:
+            return id(x) if isinstance(x, jax.core.Tracer) else x.tobytes() if isinstance(x, np.ndarray) else None
+
+        values = tuple((name, x.shape, known(x)) for name, x in self.parameters.items())
         return self.lagrangian, self.constraint, self.noise, self.n, values
 
     def __eq__(self, other: object) -> bool:

@@ -116,12 +116,8 @@ class Observable(ABC):
             return jnp.asarray(self.fn(q, p, **own))
 
         flat = [x.reshape(-1, x.shape[-1]) for x in (q, p)]
-        own = {
-            name: jnp.broadcast_to(parameters[name], (len(q), *parameters[name].shape)).reshape(
-                -1, *parameters[name].shape[1:]
-            )
-            for name in asked_for(self.fn, parameters)
-        }
+        asked = {name: parameters[name] for name in asked_for(self.fn, parameters)}
+        own = {name: jnp.tile(x, (len(q), *[1] * (x.ndim - 1))) for name, x in asked.items()}  # at all times the same
         values = over_paths(of_one, *flat, own).astype(jnp.result_type(float))
         return values.reshape(*q.shape[:2], *values.shape[1:])
 
