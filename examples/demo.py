@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import holonax as hx
-from holonax.report import write_report
+from holonax.cli.report import write_report
 from holonax.studies import weak_orders
 from holonax.studies.figures import convergence_figure, methods_figure
 

@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 
 # As the installed script, but with SIGINT as it is in a terminal even if the tests run in the background of a shell.
-SCRIPT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from holonax.cli import main; main()"
+SCRIPT = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from holonax.cli.main import main; main()"
+)
 
 LONG_RUN = ("run", "--t1", "8", "--paths", "20000000", "-m", "EulerA")
 LONG_STUDY = ("converge", "--h", "2^-3..2^-5", "--paths", "5000000", "-m", "EulerA")

@@ -17,7 +17,9 @@ import pytest
 from typer.testing import CliRunner
 
 import holonax as hx
-from holonax import cli, engines, files, naming
+from holonax import engines
+from holonax.cli import files, naming
+from holonax.cli import main as cli
 from holonax.studies import lockstep, strong_orders
 from signals import LONG_RUN, LONG_STUDY, SCRIPT, stop
 

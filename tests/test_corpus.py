@@ -14,7 +14,7 @@ import pytest
 import corpus
 import corpus_oracle
 import holonax as hx
-from holonax.roundoff import magnitude
+from holonax.numerics.roundoff import magnitude
 
 METHODS = {
     "EulerA": hx.EulerA(),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import elementary
+from holonax.numerics import elementary
 
 RANDOM = np.random.default_rng(0)
 POSITIVE = np.concatenate(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import eliminated
+from holonax.mechanics import eliminated
 from support import FOUR, entry, fitted_slope, step
 
 QUARTIC = hx.System(  # L is not quadratic in v

@@ -7,8 +7,8 @@ import pytest
 
 import holonax as hx
 from holonax import engines
+from holonax.compiler import program as programs
 from holonax.engines import base, plain
-from holonax.lanes import program as programs
 from support import BRIEF, entry, heavy
 
 AVAILABLE = [name for name, engine in engines.ENGINES.items() if engine.missing() is None]

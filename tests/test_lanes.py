@@ -12,16 +12,17 @@ import pytest
 from jax import lax
 
 import holonax as hx
-from holonax import engines, ensemble
-from holonax.lanes.elimination import eliminate, substitute
-from holonax.lanes.functions import FUNCTIONS
-from holonax.lanes.graph import Build, Loop
-from holonax.lanes.newton import QUICK, derivative
-from holonax.lanes.operations import OPERATIONS, evaluate
-from holonax.lanes.polynomial import quadratic
-from holonax.lanes.program import Target, program
-from holonax.lanes.schedule import Block
-from holonax.lanes.translate import array_of, look, run_closed
+from holonax import engines
+from holonax.compiler.frontend.elimination import eliminate, substitute
+from holonax.compiler.frontend.functions import FUNCTIONS
+from holonax.compiler.frontend.newton import QUICK, derivative
+from holonax.compiler.frontend.polynomial import quadratic
+from holonax.compiler.frontend.translate import array_of, look, run_closed
+from holonax.compiler.ir.graph import Build, Loop
+from holonax.compiler.ir.operations import OPERATIONS, evaluate
+from holonax.compiler.passes.schedule import Block
+from holonax.compiler.program import Target, program
+from holonax.simulation import simulate as ensemble
 from support import entry
 
 

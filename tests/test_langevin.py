@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import holonax as hx
-from holonax.methods import metropolis
+from holonax.methods.langevin import metropolis
 from support import entry, heavy, quick_jit, tangent_basis
 
 FIVE_SIGMA = 5.7e-7  # two-sided

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.lapack import over_paths
+from holonax.numerics.batching import over_paths
 
 NOT_SPREAD = 100_000  # half of what was seen to hang
 

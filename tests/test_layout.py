@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.engines import llvm, llvm_kernel
-from holonax.lanes.eager import eager
-from holonax.lanes.graph import Build, Loop, Table
-from holonax.lanes.layout import Layout, Rolled
-from holonax.lanes.operations import evaluate
-from holonax.lanes.places import MEMORY, NEXT, NOW, Places
-from holonax.lanes.program import Program, program
-from holonax.lanes.repeats import FEWEST, Repeat, repeats
-from holonax.lanes.schedule import Block, Rounds, Schedule, pieces
+from holonax.compiler.ir.graph import Build, Loop, Table
+from holonax.compiler.ir.operations import evaluate
+from holonax.compiler.passes.eager import eager
+from holonax.compiler.passes.layout import Layout, Rolled
+from holonax.compiler.passes.places import MEMORY, NEXT, NOW, Places
+from holonax.compiler.passes.repeats import FEWEST, Repeat, repeats
+from holonax.compiler.passes.schedule import Block, Rounds, Schedule, pieces
+from holonax.compiler.passes.scheduled import Program
+from holonax.compiler.program import program
+from holonax.engines import llvm
+from holonax.engines.llvm import kernel as llvm_kernel
 from support import heavy
 
 BEADS = 36

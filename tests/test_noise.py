@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.noise import philox, words
+from holonax.mechanics.noise import philox, words
 
 PENDULUM = hx.System(lambda q, v: 0.5 * v @ v - q[2], constraint=lambda q: q @ q - 1.0, noise=jnp.sin)
 

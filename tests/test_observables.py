@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import recording
 from holonax.engines import ROWS, plain
 from holonax.observables import Grid, View
+from holonax.simulation import recording
 from support import entry
 
 EDGES = np.linspace(-0.8, 0.9, 8)
@@ -209,7 +209,8 @@ def test_the_xla_engine():
 
 def test_the_plain_engine(monkeypatch):
     monkeypatch.setattr(
-        "holonax.ensemble.runner", lambda _, system, method, n, dtype: plain.prepare(system, method, n, dtype)
+        "holonax.simulation.simulate.runner",
+        lambda _, system, method, n, dtype: plain.prepare(system, method, n, dtype),
     )
     compare(vector, 2, 3, paths=150, t1=70 * 2.0**-6)  # five chunks
 
@@ -502,6 +503,6 @@ def test_wrong_observables(make, message):
     ],
 )
 def test_observables_that_do_not_fit_the_run(observable, message, monkeypatch):
-    monkeypatch.setattr("holonax.ensemble.runner", None)  # found before anything is compiled
+    monkeypatch.setattr("holonax.simulation.simulate.runner", None)  # found before anything is compiled
     with pytest.raises(hx.InputError, match=message):
         pendulum(t1=8 * 2.0**-6, observe={"x": observable})

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import holonax as hx
-from holonax import closures, engines
+from holonax import engines
+from holonax.mechanics import closures
 
 
 def python(script):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.elimination import INLINE_UNKNOWNS, factorize
-from holonax.solve import Newton, Status
+from holonax.numerics.linear import INLINE_UNKNOWNS, factorize
+from holonax.numerics.newton import Newton, Status
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, INLINE_UNKNOWNS, INLINE_UNKNOWNS + 1, 40])

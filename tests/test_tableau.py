@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.tableaux import KICKS
+from holonax.methods.tableaux import KICKS
 
 LOBATTO = [hx.tableaux.lobatto(s) for s in range(2, 7)]
 

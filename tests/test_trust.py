@@ -8,10 +8,10 @@ import pytest
 
 import holonax as hx
 from holonax import engines
+from holonax.compiler.frontend.newton import QUICK
 from holonax.engines import llvm, plain
-from holonax.lanes.newton import QUICK
-from holonax.lapack import over_paths
-from holonax.roundoff import magnitude
+from holonax.numerics.batching import over_paths
+from holonax.numerics.roundoff import magnitude
 from support import heavy
 
 

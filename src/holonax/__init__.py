@@ -10,9 +10,7 @@ import jax
 if os.environ.get("HOLONAX_ENABLE_X64", "1") != "0":
     jax.config.update("jax_enable_x64", True)
 
-from holonax import eliminated, methods, studies, systems, tableaux
-from holonax.ensemble import simulate
-from holonax.entry import Entry
+from holonax import methods, studies, systems
 from holonax.errors import (
     HolonaxError,
     InputError,
@@ -22,8 +20,10 @@ from holonax.errors import (
     StepSizeWarning,
     TableauError,
 )
-from holonax.free_energy import MeanForce
-from holonax.initial import start
+from holonax.mechanics import eliminated
+from holonax.mechanics.noise import Increment, increments
+from holonax.mechanics.start import start
+from holonax.mechanics.system import State, System
 from holonax.methods import (
     VPRK,
     EulerA,
@@ -37,16 +37,18 @@ from holonax.methods import (
     Method,
     Rattle,
     Report,
+    tableaux,
 )
-from holonax.noise import Increment, increments
+from holonax.methods.path import Path, integrate
+from holonax.methods.tableau import Tableau
+from holonax.numerics.newton import Newton, Status
 from holonax.observables import Autocorrelation, Histogram, Max, Mean, Moments
-from holonax.path import Path, integrate
-from holonax.run import Run
-from holonax.sampling import Samples, sample
-from holonax.solve import Newton, Status
+from holonax.observables.mean_force import MeanForce
+from holonax.sampling.sample import Samples, sample
+from holonax.simulation.run import Run
+from holonax.simulation.simulate import simulate
 from holonax.studies import Curve, Study, WorkPrecision, strong_order, weak_order, work_precision
-from holonax.system import State, System
-from holonax.tableau import Tableau
+from holonax.systems.entry import Entry
 from holonax.version import __version__
 
 __all__ = [

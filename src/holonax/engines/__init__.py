@@ -6,13 +6,16 @@ import importlib.util
 
 import jax
 
-from holonax.closures import remembered
-from holonax.engines import cuda, llvm, plain, xla
+from holonax.compiler.frontend.translate import Untranslatable
+from holonax.engines import plain
 from holonax.engines.base import ROWS, Runner
+from holonax.engines.cuda import runner as cuda
+from holonax.engines.llvm import runner as llvm
+from holonax.engines.xla import runner as xla
 from holonax.errors import InputError
-from holonax.lanes.translate import Untranslatable
+from holonax.mechanics.closures import remembered
+from holonax.mechanics.system import System
 from holonax.methods.base import Method
-from holonax.system import System
 
 ENGINES = {"xla": xla, "llvm": llvm, "cuda": cuda}
 

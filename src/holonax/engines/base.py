@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from holonax.lanes.program import Program
-from holonax.path import Fate, begin
-from holonax.system import State
+from holonax.compiler.passes.scheduled import Program
+from holonax.mechanics.system import State
+from holonax.methods.path import Fate, begin
 
 ROWS = 64
 """Recorded states per path in one call into the engine."""

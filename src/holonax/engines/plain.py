@@ -12,11 +12,11 @@ import numpy as np
 from jax import Array, lax
 
 from holonax.engines.base import ROWS, Runner, cores
-from holonax.lapack import batch_size, over_paths
+from holonax.mechanics.noise import words
+from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
-from holonax.noise import words
-from holonax.path import Fate, Track, advance, begin
-from holonax.system import State, System
+from holonax.methods.path import Fate, Track, advance, begin
+from holonax.numerics.batching import batch_size, over_paths
 
 
 def _advance(

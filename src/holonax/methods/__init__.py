@@ -3,7 +3,7 @@
 from holonax.methods.base import Method, Report
 from holonax.methods.euler import EulerA, EulerB, EulerPrinted
 from holonax.methods.kicked import Kicked
-from holonax.methods.langevin import Langevin
+from holonax.methods.langevin.method import Langevin
 from holonax.methods.maruyama import EulerMaruyama
 from holonax.methods.vprk import VPRK, Lobatto, Lobatto32, Rattle
 

@@ -9,10 +9,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from jax import Array
 
-from holonax.checks import instance
-from holonax.noise import Increment
-from holonax.solve import Newton, Solved
-from holonax.system import State, System
+from holonax.inputs.checks import instance
+from holonax.mechanics.noise import Increment
+from holonax.mechanics.system import State, System
+from holonax.numerics.newton import Newton, Solved
 
 
 class Report(NamedTuple):

@@ -14,11 +14,11 @@ from typing import ClassVar, final
 import jax.numpy as jnp
 from jax import Array
 
+from holonax.mechanics.noise import Increment
+from holonax.mechanics.projection import project_momentum
+from holonax.mechanics.system import State, System
 from holonax.methods.base import Method, Report
-from holonax.noise import Increment
-from holonax.projection import project_momentum
-from holonax.solve import Newton, Status
-from holonax.system import State, System
+from holonax.numerics.newton import Newton, Status
 
 Residual = Callable[[Array, Array], tuple[Array, Array]]
 

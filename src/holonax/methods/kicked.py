@@ -9,15 +9,15 @@ from typing import ClassVar, final
 import jax.numpy as jnp
 from jax import Array
 
-from holonax.checks import choice
+from holonax.inputs.checks import choice
+from holonax.mechanics.noise import Increment
+from holonax.mechanics.projection import project_momentum
+from holonax.mechanics.system import State, System
 from holonax.methods.base import Method, Report
+from holonax.methods.tableau import Kicks
+from holonax.methods.tableaux import KICKS, RATTLE
 from holonax.methods.vprk import solve_stages
-from holonax.noise import Increment
-from holonax.projection import project_momentum
-from holonax.solve import Newton
-from holonax.system import State, System
-from holonax.tableau import Kicks
-from holonax.tableaux import KICKS, RATTLE
+from holonax.numerics.newton import Newton
 
 
 @final

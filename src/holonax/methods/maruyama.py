@@ -7,11 +7,11 @@ from typing import ClassVar, final
 
 import jax.numpy as jnp
 
-from holonax import eliminated
+from holonax.mechanics import eliminated
+from holonax.mechanics.noise import Increment
+from holonax.mechanics.system import State, System
 from holonax.methods.base import Method, Report
-from holonax.noise import Increment
-from holonax.solve import Newton, Status
-from holonax.system import State, System
+from holonax.numerics.newton import Newton, Status
 
 
 @final
@@ -21,9 +21,9 @@ class EulerMaruyama(Method):
 
     $$ q_{k+1} = q_k + h v_k, \qquad p_{k+1} = p_k + h\,b(q_k, p_k) + \sigma(q_k, p_k)\,\Delta W, $$
 
-    with the drift $b$ (in Itô's form) and the diffusion $\sigma$ of `holonax.eliminated`.  Neither symplectic nor
-    symmetric; there to show what structure preservation buys.  Order 1; strong order 1 for $L$ quadratic in $v$, where
-    $\sigma$ depends on $q$ alone; weak order 1.
+    with the drift $b$ (in Itô's form) and the diffusion $\sigma$ of `holonax.mechanics.eliminated`.  Neither symplectic
+    nor symmetric; there to show what structure preservation buys.  Order 1; strong order 1 for $L$ quadratic in $v$,
+    where $\sigma$ depends on $q$ alone; weak order 1.
     """
 
     newton: Newton = field(default=Newton(), repr=False)

@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from holonax import tableaux
-from holonax.checks import instance
 from holonax.errors import TableauError
+from holonax.inputs.checks import instance
+from holonax.mechanics.noise import Increment
+from holonax.mechanics.projection import project_momentum
+from holonax.mechanics.system import State, System
+from holonax.methods import tableaux
 from holonax.methods.base import Method, Report
-from holonax.noise import Increment
-from holonax.projection import project_momentum
-from holonax.solve import Newton, Solved
-from holonax.system import State, System
-from holonax.tableau import Tableau
+from holonax.methods.tableau import Tableau
+from holonax.numerics.newton import Newton, Solved
 
 
 class Stages(NamedTuple):

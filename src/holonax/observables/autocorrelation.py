@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.checks import at_least, memory
 from holonax.errors import InputError
+from holonax.inputs.checks import at_least, memory
 from holonax.observables.base import Observable, Over
 from holonax.observables.spread import at_least_one, shares
 from holonax.observables.view import Seen, View

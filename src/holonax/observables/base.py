@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from holonax.checks import choice, memory
-from holonax.closures import keep_up_with
 from holonax.errors import InputError, whole_number
-from holonax.foreign import Foreign
-from holonax.lapack import over_paths
+from holonax.inputs.checks import choice, memory
+from holonax.inputs.foreign import Foreign
+from holonax.inputs.parameters import asked_for, check_names, required
+from holonax.mechanics.closures import keep_up_with
+from holonax.mechanics.system import MethodOf, System
+from holonax.numerics.batching import over_paths
 from holonax.observables.view import Grid, Seen, View
-from holonax.parameters import asked_for, check_names, required
-from holonax.system import MethodOf, System
 
 Over = Literal["paths", "time", "all"]
 

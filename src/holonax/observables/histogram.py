@@ -9,8 +9,8 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from holonax.checks import real_numbers
 from holonax.errors import InputError, shown
+from holonax.inputs.checks import real_numbers
 from holonax.observables.base import Observable
 from holonax.observables.view import Seen, View
 

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from jax import Array
 
-from holonax.checks import at_least, choice, instance, memory, real_number
 from holonax.errors import InputError, shown
-from holonax.foreign import Foreign
-from holonax.initial import A_SYSTEM, check_start
+from holonax.inputs.checks import at_least, choice, instance, memory, real_number
+from holonax.inputs.foreign import Foreign
+from holonax.inputs.parameters import Values
+from holonax.mechanics.noise import check_counter
+from holonax.mechanics.start import A_SYSTEM, check_start
+from holonax.mechanics.system import State, System
 from holonax.methods import Kicked, Langevin, Lobatto
 from holonax.methods.base import Method
-from holonax.noise import check_counter
-from holonax.parameters import Values
 from holonax.studies.lockstep import Levels
-from holonax.system import State, System
 from holonax.warn import warn
 
 Observables = Mapping[str, Callable[[Array, Array], Array]]

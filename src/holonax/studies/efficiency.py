@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from holonax.checks import positive
-from holonax.ensemble import simulate
 from holonax.errors import InputError
+from holonax.inputs.checks import positive
+from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
+from holonax.simulation.simulate import simulate
 from holonax.studies.orders import strong_orders
 from holonax.studies.study import Study
-from holonax.system import State, System
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

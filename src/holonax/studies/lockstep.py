@@ -19,16 +19,16 @@ import numpy as np
 from jax import Array, lax
 
 from holonax.background import in_order
-from holonax.checks import at_least, count_of_steps, real_number, real_numbers
-from holonax.closures import remembered
 from holonax.engines.base import cores
 from holonax.errors import InputError, Interrupted, shown
-from holonax.lapack import over_paths
+from holonax.inputs.checks import at_least, count_of_steps, real_number, real_numbers
+from holonax.mechanics.closures import remembered
+from holonax.mechanics.noise import Increment, draw, words
+from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
-from holonax.noise import Increment, draw, words
-from holonax.path import guarded_step
+from holonax.methods.path import guarded_step
+from holonax.numerics.batching import over_paths
 from holonax.progress import Bar
-from holonax.system import State, System
 
 CHUNK = 256
 _STEPS_PER_CALL = 512

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 import holonax.studies.lockstep as lockstep
-from holonax.checks import flag
 from holonax.errors import Interrupted, SimulationError
+from holonax.inputs.checks import flag
+from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
-from holonax.solve import Status
+from holonax.numerics.newton import Status
 from holonax.studies.arguments import Observables, check_observables, prepare
 from holonax.studies.fit import batch_means, fit, resampled
 from holonax.studies.lockstep import Ends, Levels
 from holonax.studies.study import Curve, Study
-from holonax.system import State, System
 
 _TWO_SIDED = 1.96
 

@@ -1,4 +1,4 @@
-"""The catalogue: every module here defines one function of its own name that returns an `Entry`.
+"""The catalogue: every module here but `entry` defines one function of its own name that returns an `Entry`.
 
 >>> import holonax as hx
 >>> hx.systems.names()
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
 
-from holonax.entry import Entry
+from holonax.systems.entry import Entry
 
 
 def names() -> list[str]:
     """The names in the catalogue."""
-    return sorted(module.name for module in iter_modules(__path__))
+    return sorted(module.name for module in iter_modules(__path__) if module.name != "entry")
 
 
 # A file dropped into this folder is an entry: hx.systems.NAME is the function NAME of the module NAME.

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from holonax.entry import Entry
 from holonax.errors import InputError
-from holonax.initial import start
-from holonax.system import System
+from holonax.mechanics.start import start
+from holonax.mechanics.system import System
+from holonax.systems.entry import Entry
 
 
 def chain(beads: int = 4, sigma: float = 0.3) -> Entry:

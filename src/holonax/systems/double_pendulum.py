@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 from jax import Array
 
-from holonax.entry import Entry
-from holonax.initial import start
-from holonax.system import System
+from holonax.mechanics.start import start
+from holonax.mechanics.system import System
+from holonax.systems.entry import Entry
 
 
 def double_pendulum(sigma: float = 0.5) -> Entry:

@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 
-from holonax.entry import Entry
 from holonax.errors import InputError
-from holonax.initial import start
-from holonax.system import System
+from holonax.mechanics.start import start
+from holonax.mechanics.system import System
+from holonax.systems.entry import Entry
 
 
 def oscillator(noise: str = "additive", sigma: float = 0.5) -> Entry:

@@ -6,10 +6,10 @@ from functools import partial
 import jax.numpy as jnp
 from jax import Array
 
-from holonax.entry import Entry
 from holonax.errors import InputError
-from holonax.initial import start
-from holonax.system import System
+from holonax.mechanics.start import start
+from holonax.mechanics.system import System
+from holonax.systems.entry import Entry
 
 
 def pendulum(noise: str | None = "sine", sigma: float = 1.0, gravity: float = 1.0) -> Entry:

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from holonax.entry import Entry
-from holonax.initial import start
-from holonax.system import System
+from holonax.mechanics.start import start
+from holonax.mechanics.system import System
+from holonax.systems.entry import Entry
 
 WEIGHTS = (0.6, 0.9, 1.3)
 

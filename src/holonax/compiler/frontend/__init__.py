@@ -1,0 +1,1 @@
+"""From the equations of a traced program to the graph."""

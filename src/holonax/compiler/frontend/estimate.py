@@ -1,0 +1,78 @@
+"""How large a program would become, told from the traced step before any of it is translated.
+
+Every entry of every array becomes an operation, most of them twice: once where Newton's method begins and once in its
+loop.  Equations whose rows for the motions are not linear are eliminated as a whole, which grows with the cube of the
+unknowns.  Zeros and constants fold away later, and how many there are is not known yet: programs have been seen to have
+0.3 to 3 times as many operations as estimated.  So only what is hopeless is refused beforehand; the rest is given up
+when it has become too large.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from holonax.numerics.batching import equations
+from holonax.numerics.linear import is_linear
+from holonax.numerics.newton import root_p
+
+SECONDS = 1e-4
+"""For an operation, from Python to machine code, on one core of a few years' age."""
+
+HOPELESS = 4
+"""Estimates above so many times the limit are believed."""
+
+MOST_UNKNOWNS = 600
+"""Of one system of equations: choosing pivots takes time that grows with the square of it."""
+
+_MOVES = {
+    "reshape", "broadcast_in_dim", "squeeze", "slice", "transpose", "concatenate", "gather", "iota", "copy", "pad",
+    "convert_element_type", "dynamic_slice", "rev", "expand_dims", "split", "stack", "unstack",
+}  # fmt: skip
+
+
+def operations(jaxpr: Jaxpr) -> int:
+    """Of a traced program."""
+    return 2 * sum(map(_of_one, jaxpr.eqns))
+
+
+def most_unknowns(jaxpr: Jaxpr) -> int:
+    """Of the equations that a program solves at a time."""
+    roots = (x for x in equations(jaxpr) if x.primitive is root_p)
+    return max((equation.invars[0].aval.size for equation in roots), default=0)
+
+
+def _of_one(equation: Any) -> int:
+    name, parameters = equation.primitive.name, equation.params
+    if equation.primitive is root_p:
+        return _of_root(equation)
+    programs = list(parameters["branches"]) if name == "cond" else list(parameters.values())
+    inner = [x for x in programs if isinstance(x, (Jaxpr, ClosedJaxpr))]
+    if inner:
+        repeated = parameters["length"] if name == "scan" else 1
+        jaxprs = [x.jaxpr if isinstance(x, ClosedJaxpr) else x for x in inner]
+        return repeated * sum(_of_one(equation) for jaxpr in jaxprs for equation in jaxpr.eqns)
+    if name in _MOVES:
+        return 0
+    if name == "dot_general":
+        (contracted, _), _ = parameters["dimension_numbers"]
+        shape = equation.invars[0].aval.shape
+        return 2 * math.prod(shape[d] for d in contracted) * math.prod(equation.outvars[0].aval.shape)
+    arrays = (*equation.invars, *equation.outvars) if name.startswith("reduce") else equation.outvars
+    return max((math.prod(x.aval.shape) for x in arrays), default=0)
+
+
+def _of_root(equation: Any) -> int:
+    rows_of_all = equation.params["equations"]
+    x, *constants = (jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars)
+    once = sum(map(_of_one, rows_of_all.eqns))
+
+    def rows(*constants: Any) -> bool:
+        return is_linear(lambda x: jax.core.eval_jaxpr(rows_of_all, constants, x)[0], x)  # type: ignore[arg-type]
+
+    linear: list[bool] = []
+    jax.eval_shape(lambda *constants: linear.append(rows(*constants)), *constants)
+    return once if linear[0] else once + x.shape[0] ** 3 // 8

@@ -1,0 +1,1 @@
+"""The graph of a program, its operations and how they are simplified."""

@@ -1,0 +1,1 @@
+"""From the graph to an order of operations and places in memory."""

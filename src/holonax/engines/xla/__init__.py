@@ -1,0 +1,1 @@
+"""Programs of lanes for any JAX device."""

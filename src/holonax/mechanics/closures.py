@@ -1,0 +1,77 @@
+"""Programs are compiled once per function, but what a function closes over may change: then they are forgotten.
+
+JAX, and the caches here, know a function by its name in memory.  A global that gets another value, an array that is
+changed in place, a notebook cell that is run again leave that name as it is.  So a function is traced, which takes
+milliseconds, whenever it is used, and compared with what it was before.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from holonax.mechanics.system import System
+
+_MOST_KNOWN = 256
+_known: OrderedDict[Hashable, bytes] = OrderedDict()
+
+MOST_REMEMBERED = 24
+"""Programs of a kind that are kept."""
+
+_forget: list[Callable[[], None]] = [jax.clear_caches]
+
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made")
+
+
+def remembered(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+    """`make`, called once for arguments that it has had lately, until what was made may be out of date.
+
+    Whatever is compiled for a system or a function of the user's is made by such a function.  A program of JAX is to
+    be a `jax.jit` of its own: it goes with the last reference to it, while what JAX knows by static arguments stays.
+    """
+    cached = lru_cache(maxsize=MOST_REMEMBERED)(make)
+    _forget.append(cached.cache_clear)
+    return cached  # type: ignore[return-value]
+
+
+def fingerprint(
+    function: Callable[..., Any], n: int, arguments: int = 1, parameters: Mapping[str, Any] | None = None
+) -> bytes:
+    """Of a function of so many vectors and of parameters: of what it does, and of the values of the arrays in it."""
+    x, values = jnp.zeros(n), parameters or {}
+    # By another function, for JAX would remember what it has traced before.
+    traced = jax.make_jaxpr(lambda values, *x: function(*x, **values))(values, *[x] * arguments)
+    digest = blake2b(str(traced.jaxpr).encode())
+    for constant in map(np.asarray, traced.consts):
+        digest.update(str((constant.shape, constant.dtype)).encode() + constant.tobytes())
+    return digest.digest()
+
+
+def keep_up(system: System, n: int) -> None:
+    """Forget what was compiled if the functions of a system no longer compute what they did."""
+    form = system.form
+    now = [fingerprint(f.function, n, len(f.takes), f.asked()) for f in form.functions()]
+    _compare((form, n), b"".join(now))
+
+
+def keep_up_with(function: Callable[..., Any], n: int, parameters: Mapping[str, Any]) -> None:
+    """The same for a function of q, p and these parameters, such as an observable's."""
+    _compare((function, n), fingerprint(function, n, 2, parameters))
+
+
+def _compare(key: Hashable, now: bytes) -> None:
+    before = _known.pop(key, now)
+    _known[key] = now
+    if len(_known) > _MOST_KNOWN:
+        _known.popitem(last=False)
+    if before != now:
+        for forget in _forget:
+            forget()

@@ -1,0 +1,293 @@
+"""`start`: an initial state, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from holonax.errors import HolonaxError, InputError, StartError, shown
+from holonax.inputs.blame import TRACED
+from holonax.inputs.checks import flag, instance, is_traced, not_forked, real_numbers, untraced
+from holonax.inputs.parameters import Values
+from holonax.mechanics.closures import keep_up, remembered
+from holonax.mechanics.projection import project_momentum, project_position
+from holonax.mechanics.system import State, System
+from holonax.numerics.newton import Newton, Status
+
+ON_MANIFOLD = 1e-10
+"""Largest |g| and |g' v| accepted at a start, relative to |g'||q| and |g'||v|, v the largest of all paths (or 32 eps in
+single precision)."""
+
+FULL_RANK = 1e-12
+"""Smallest ratio of singular values accepted of g', of L_vv and of g' L_vv^-1 g'^T."""
+
+A_SYSTEM = "build one with hx.System(lagrangian, constraint, noise), or pass .system of an entry of hx.systems"
+INSTEAD = "use hx.integrate, which can be differentiated and mapped"
+
+
+def start(
+    system: System, q: Any, v: Any = None, p: Any = None, *, project: bool = False, parameters: Any = None
+) -> State:
+    r"""An initial state on $T^*S$ from a position and a velocity (or a momentum); at rest if neither is given.
+
+    One state (`q` of shape (n,)) serves every path; shape (paths, n) holds one state per path.  `parameters` are values
+    other than the system's own; with one per path, there is one state per path.
+
+    Checked, with the number and the remedy in the error: shapes, finiteness, `k < n`, $g(q) = 0$, the hidden
+    constraint $g'(q) v = 0$, the rank of $g'$, the invertibility of $L_{vv}$.  `project=True` first moves q onto S and
+    then the momentum onto the cotangent space there.  Under `jit` or `grad`, where numbers are not known yet, only the
+    shapes are checked.
+
+    >>> import holonax as hx
+    >>> pendulum = hx.System(lambda q, v: 0.5 * v @ v - q[2], constraint=lambda q: q @ q - 1.0)
+    >>> hx.start(pendulum, q=[1.0, 0.0, 0.0], v=[0.0, 1.0, 0.5]).p
+    Array([0. , 1. , 0.5], dtype=float64)
+    >>> hx.start(pendulum, q=[1.0, 1.0, 0.0])
+    Traceback (most recent call last):
+        ...
+    holonax.errors.StartError: g(q) = 1 is not zero: q is off the manifold; correct q or pass project=True
+    """
+    not_forked()
+    instance("system", system, System, A_SYSTEM)
+    flag("project", project)
+    if v is not None and p is not None:
+        raise StartError("both v and p are given, and one follows from the other; pass only one of them")
+    q = _vectors("q", q, None)
+    v = None if v is None else _vectors("v", v, q.shape)
+    p = None if p is None else _vectors("p", p, q.shape)
+    values = Values.of(system.parameters, parameters)
+    n = q.shape[-1]
+    check_sizes(system, n)
+    check_paths(q, values)
+    try:
+        point = _evaluation(system, n, project)(q, v, p, *values)
+    except HolonaxError:
+        raise
+    except Exception:
+        system.check_derivatives(n)  # only now, for it takes as long as all else
+        raise
+    if not is_traced(point):  # the Lagrangian too may hold a traced parameter
+        _check(point)
+    return State(point.q, point.p, point.v)
+
+
+def check_paths(q: Any, values: Values) -> None:
+    """Raise unless there are as many states as parameters."""
+    if np.ndim(q) == 2 and values.paths not in (None, len(q)):
+        raise InputError(f"there are {len(q)} states but parameters for {values.paths} paths; make them agree")
+
+
+def as_state(start: State) -> State:
+    """The start as arrays whose shapes agree; it may not come from `hx.start`."""
+    if not isinstance(start, State):
+        raise StartError(f"start = {shown(start)} is not a state; build it with hx.start(system, q=..., v=...)")
+    q = _vectors("start.q", start.q, None)
+    v = None if start.v is None else _vectors("start.v", start.v, q.shape)
+    return State(q, _vectors("start.p", start.p, q.shape), v)
+
+
+def check_start(system: System, start: State, values: Values) -> State:
+    """The start as arrays, if it is a state, or one state per path, on T*S; for these parameters."""
+    not_forked()
+    untraced("start", start, INSTEAD)
+    start = as_state(start)
+    check_paths(start.q, values)
+    n = start.q.shape[-1]
+    try:
+        keep_up(system, n)
+    except Exception as error:
+        check_sizes(system, n)  # says it if the functions themselves are at fault
+        if isinstance(error, TRACED):
+            raise InputError(
+                f"the functions of the system close over values that are traced (by jax.grad, jit or vmap); {INSTEAD}"
+            ) from error
+        raise
+    _check_once(system.form, n)
+    _check(_evaluation(system, n, project=False)(start.q, None, start.p, *values))
+    return start
+
+
+def _evaluation(system: System, n: int, project: bool) -> Callable[..., _Point]:
+    """What is computed at a start, compiled; only once, unless the functions hold traced values."""
+    try:
+        keep_up(system, n)
+    except Exception:
+        return _compiled(system.form, project)
+    return _remembered(system.form, project)
+
+
+def _compiled(form: System, project: bool) -> Callable[..., _Point]:
+    """Run once or twice: XLA had better compile it quickly than well, which takes twice as long."""
+    return jax.jit(partial(_evaluate_all, form, project), compiler_options={"xla_backend_optimization_level": 0})
+
+
+_remembered = remembered(_compiled)
+
+
+def _evaluate_all(
+    form: System, project: bool, q: Array, v: Array | None, p: Array | None, shared: dict, own: dict
+) -> _Point:
+    def evaluate(q: Array, v: Array | None, p: Array | None, own: dict) -> _Point:
+        return _evaluate(form.given(shared | own), q, v, p, project)
+
+    axis = 0 if q.ndim == 2 else None
+    if axis is None and not own:
+        return evaluate(q, v, p, own)
+    return jax.vmap(evaluate, (axis, axis, axis, 0))(q, v, p, own)
+
+
+def check_sizes(system: System, n: int) -> None:
+    """Raise unless the system accepts `n` coordinates and leaves at least one of them free."""
+    k, _ = system.sizes(n)
+    if system.n is not None and system.n != n:
+        raise StartError(f"q has {n} coordinates but the system was built with n = {system.n}; they must agree")
+    if k >= n:
+        raise StartError(f"k = {k} constraints leave nothing free of n = {n} coordinates; k must be below n")
+
+
+@remembered
+def _check_once(system: System, n: int) -> None:
+    """For starts of an ensemble, whose systems are kept anyway: it takes tens of milliseconds."""
+    check_sizes(system, n)
+    system.check_derivatives(n)
+
+
+def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:
+    if not is_traced(values):
+        values = real_numbers(name, values, "pass n coordinates, such as [1.0, 0.0, 0.0]")
+    elif jnp.issubdtype((values := jnp.asarray(values)).dtype, jnp.complexfloating):
+        raise StartError(f"{name} is of type {values.dtype}; coordinates are real: pass real and imaginary parts")
+    array = jnp.asarray(values, jnp.result_type(float))
+    if shape is None and (array.ndim not in (1, 2) or array.shape[-1] == 0):
+        raise StartError(f"{name} has shape {array.shape}; it must be (n,), or (paths, n) for one state per path")
+    if shape is not None and array.shape != shape:
+        raise StartError(f"{name} has shape {array.shape} but q has {shape}; they must agree")
+    if not isinstance(array, jax.core.Tracer) and not np.all(np.isfinite(array)):
+        where = np.argwhere(~np.isfinite(np.asarray(array)))[0]
+        raise StartError(f"{name}[{', '.join(map(str, where))}] = {array[tuple(where)]} is not finite; correct it")
+    return array
+
+
+class _Point(NamedTuple):
+    """What is computed at a start, for the checks."""
+
+    q: Any
+    p: Any
+    v: Any
+    g: Any
+    G: Any
+    M: Any
+    potentials: Any
+    status: Any
+
+
+def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, project: bool) -> _Point:
+    newton = Newton()
+    status = jnp.zeros((1,), jnp.int32)
+    if project:
+        q, onto_S = project_position(system, q, newton)
+        status = status + onto_S.status
+    if p is None:
+        v = jnp.zeros_like(q) if v is None else v
+        p = system.momentum(q, v)
+    else:
+        v = system.velocity(q, p)
+    if project:
+        p, v, _, onto_cotangent = project_momentum(system, q, p, v, newton)
+        status = jnp.where(status == Status.CONVERGED, onto_cotangent.status, status)
+    G = jax.jacfwd(system.g)(q)
+    potentials = jnp.append(system.gamma(q), system.L(q, v))
+    return _Point(q, p, v, system.g(q), G, system.mass(q, v), potentials, status)
+
+
+def _check(point: _Point) -> None:
+    """Raise for the first thing that is wrong."""
+    one = np.ndim(point.q) == 1
+    point = _Point(*(np.asarray(x)[None] if one else np.asarray(x) for x in point))
+    G, M = point.G, point.M
+    paths = len(point.q)
+
+    def demand(good: np.ndarray, message: str, number: np.ndarray) -> None:
+        if not good.all():
+            path = int(np.argmin(good))
+            which = f" (path {path} of {paths})" if paths > 1 else ""
+            raise StartError(message.format(number[path]) + which)
+
+    for path, status in enumerate(point.status[:, 0]):
+        if status:
+            raise StartError(f"project=True found no point of T*S near path {path}: {Status(status).advice}")
+    mass_known = np.isfinite(M).all(axis=(1, 2))
+    conditioning = _conditioning(np.where(mass_known[:, None, None], M, 1.0))
+    demand(
+        ~mass_known | (conditioning > FULL_RANK),
+        "the mass matrix L_vv is singular (its singular values reach down to {:.1e} of the largest); "
+        "every velocity must enter L with a mass",
+        conditioning,
+    )
+    values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
+    demand(
+        np.isfinite(values).all(axis=1) & np.isfinite(G).all(axis=(1, 2)) & mass_known,
+        "L, g or gamma (or a derivative) is not finite at the start, where L = {}; start inside their domain",
+        point.potentials[:, -1],
+    )
+    tolerance = max(ON_MANIFOLD, 32 * float(np.finfo(point.q.dtype).eps))
+    off = np.abs(point.g).max(axis=1, initial=0.0)
+    demand(
+        (np.abs(point.g) <= tolerance * _sizes(G) * _sizes(point.q)[:, None]).all(axis=1),
+        "g(q) = {:.3g} is not zero: q is off the manifold; correct q or pass project=True",
+        off,
+    )
+    conditioning = _conditioning(G)
+    demand(
+        conditioning > FULL_RANK,
+        "the constraints are dependent (singular values of g' reach down to {:.1e} of the largest); "
+        "remove the redundant ones",
+        conditioning,
+    )
+    conditioning = _conditioning(G @ np.linalg.solve(M, np.swapaxes(G, 1, 2)))
+    demand(
+        conditioning > FULL_RANK,
+        "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
+        conditioning,
+    )
+    hidden = np.abs(G @ point.v[..., None])[..., 0]
+    off = hidden.max(axis=1, initial=0.0)
+    demand(
+        (hidden <= tolerance * _sizes(G) * _sizes(point.v).max()).all(axis=1),  # one of many may be all but at rest
+        "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
+        off,
+    )
+
+
+def most_dependent(system: System, q: Any) -> str:
+    """Which constraint is nearest to being a combination of the others at q, in words."""
+    G = np.asarray(jax.jacfwd(system.g)(jnp.asarray(q, jnp.result_type(float))))
+    size = np.abs(G).max(axis=1, initial=0.0)
+    if len(G) == 0 or not np.isfinite(G).all():
+        return "no constraint is to blame"
+    if not size.all():
+        return f"the gradient of constraint {int(np.argmin(size))} vanishes"
+    left, values, _ = np.linalg.svd(G / size[:, None])
+    which, ratio = int(np.argmax(np.abs(left[:, -1]))), max(values[-1], np.finfo(float).tiny) / values[0]
+    return (
+        f"constraint {which} depends most on the others: singular values of g' reach down to {ratio:.1e} of the largest"
+    )
+
+
+def _sizes(vectors: np.ndarray) -> np.ndarray:
+    return np.abs(vectors).max(axis=-1, initial=0.0)  # squares would overflow for coordinates beyond 1e154
+
+
+def _conditioning(matrices: np.ndarray) -> np.ndarray:
+    """Smallest over largest singular value, rows scaled to a common size first so that units do not matter."""
+    if 0 in matrices.shape:
+        return np.ones(len(matrices))
+    size = np.abs(matrices).max(axis=2, keepdims=True)
+    values = np.linalg.svd(matrices / np.where(size > 0, size, 1.0), compute_uv=False)
+    return values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny)

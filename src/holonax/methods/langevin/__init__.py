@@ -1,0 +1,1 @@
+"""The constrained Langevin equation: splittings and their Metropolis test."""

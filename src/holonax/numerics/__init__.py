@@ -1,0 +1,1 @@
+"""Mathematics that knows nothing of mechanics: elementary functions, Newton's method, small linear systems."""

@@ -1,0 +1,134 @@
+r"""Free energies by thermodynamic integration: the mean force on a coordinate that is held fixed.
+
+Let the constraints be $g = (g_{phys}, \xi - z)$, the last one holding the coordinate $\xi(q)$ at $z$.  The free energy
+of the coordinate is $A(z) = -T \log \rho(z)$, $\rho$ the density of $\xi$ where $\xi$ is *not* held, while the other
+constraints still are.  A constrained run differs from that in two ways: it has no momentum along $\xi$, and it weighs
+each point of the level set alike, although the level sets are not equally far apart everywhere.  With
+$P = g' M^{-1} g'^T$ the mass of the coordinate is $1/Z = (P^{-1})_{\xi\xi}$, and
+
+$$ A(z) = A_{rigid}(z) - T \log \langle Z^{-1/2} \rangle_z, \qquad A_{rigid}'(z) = \langle \lambda \rangle_z, $$
+
+where $\lambda$ is the multiplier of the constraint, $dp = L_q dt + \ldots + g'^T \lambda\,dt$.  Differentiating the
+average along $b = M^{-1} g'^T P^{-1} e_\xi$, the direction in which $\xi$ grows and nothing else does,
+
+$$ A'(z) = \frac{\langle Z^{-1/2} (\lambda + \frac T2 b \cdot \nabla \log Z) \rangle_z}{\langle Z^{-1/2} \rangle_z}. $$
+
+The second term is the metric term (Sprik and Ciccotti 1998; den Otter and Briels 1998); $\lambda$ itself holds the
+centrifugal force, so that momenta need no further care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from holonax.errors import InputError, whole_number
+from holonax.inputs.checks import instance, real_number
+from holonax.mechanics.eliminated import terms
+from holonax.mechanics.system import System
+from holonax.observables import Mean
+from holonax.observables.base import Over
+from holonax.observables.view import View
+
+
+@final
+@dataclass(frozen=True)
+class MeanForceResult:
+    """The derivative of the free energy with respect to the coordinate that is held fixed.
+
+    Attributes:
+        force: $A'(z)$.
+        stderr: its standard error.
+        rigid: the mean of the multiplier alone, $A_{rigid}'(z)$.
+        rigid_stderr: its standard error.
+        count: how many values they are the means of.
+    """
+
+    force: np.ndarray
+    stderr: np.ndarray
+    rigid: np.ndarray
+    rigid_stderr: np.ndarray
+    count: np.ndarray
+
+
+@final
+@dataclass(frozen=True)
+class MeanForce(Mean):
+    r"""The mean force on a constrained coordinate, $A'(z)$ of this module, with the metric term.
+
+    Args:
+        system: the system, in which $\xi(q) - z$ is one of the constraints.
+        temperature: that of the run.
+        which: the number of that constraint; the last one by default.
+
+    The other options are those of `hx.Mean`; here, it is taken over all paths and times unless said otherwise.
+
+    A particle in three dimensions without a potential: at a distance $r$ there is $4\pi r^2$ of space, so that
+    $A(r) = -2 T \log r$.
+
+    >>> import holonax as hx, jax.numpy as jnp
+    >>> system = hx.System(lambda q, v: 0.5 * v @ v, constraint=lambda q: jnp.sqrt(q @ q) - 2.0, n=3)
+    >>> start = hx.start(system, q=[2.0, 0.0, 0.0])
+    >>> run = hx.simulate(system, hx.Langevin(1.0, 1.0), start, t1=50.0, h=0.1, paths=100, save_every=None,
+    ...                   observe={"force": hx.MeanForce(system, temperature=1.0, after=100)})
+    >>> found = run.observed["force"]
+    >>> bool(abs(found.force + 2 * 1.0 / 2.0) < 5 * found.stderr)
+    True
+    """
+
+    fn: Callable[..., Any] = field(init=False, repr=False, compare=False)
+    system: System
+    temperature: float
+    which: int = -1
+    over: Over = field(default="all", kw_only=True)
+
+    def __post_init__(self) -> None:
+        instance("system", self.system, System, "pass the system that is simulated")
+        if real_number("temperature", self.temperature) < 0:
+            raise InputError(f"temperature = {self.temperature}: must be a number >= 0")
+        whole_number("which", self.which)
+        object.__setattr__(self, "fn", self._terms)
+        super().__post_init__()
+
+    def about(self, form: System) -> MeanForce:
+        """The same, with the parameters of the simulated system."""
+        return replace(self, system=form) if self.system.parameters and self.system.form == form else self
+
+    def _terms(self, q: Array, p: Array, **values: Array) -> Array:
+        r"""$w f$, $w$, their sum, which tells their covariance, and $\lambda$; with $w = Z^{-1/2}$."""
+        system = self.system.given({name: x for name, x in values.items() if name in self.system.parameters})
+        k, _ = system.sizes(q.shape[0])
+        if not -k <= self.which < k:
+            raise InputError(f"which = {self.which}: the system has {k} constraints, numbered from 0")
+
+        def log_weight(q: Array) -> tuple[Array, Array]:
+            G = jax.jacfwd(system.g)(q)
+            M_inverse_G = jnp.linalg.solve(system.mass(q, jnp.zeros_like(q)), G.T)
+            inverse = jnp.linalg.inv(G @ M_inverse_G)
+            return 0.5 * jnp.log(inverse[self.which, self.which]), M_inverse_G @ inverse[:, self.which]
+
+        logarithm, direction = log_weight(q)
+        slope = jax.jvp(lambda q: log_weight(q)[0], (q,), (direction,))[1]
+        lam = terms(system, q, p).lam_drift[self.which]
+        w = jnp.exp(logarithm)
+        force = w * (lam - self.temperature * slope)
+        return jnp.stack([force, w, force + w, lam])
+
+    def result(self, view: View, summary: Any) -> MeanForceResult:  # type: ignore[override]
+        """A quotient of two means, and its error to first order."""
+        means = super().result(view, summary)
+        force, weight, _, rigid = np.moveaxis(means.mean, -1, 0)
+        known = np.isfinite(means.stderr[..., 0])
+        squares = np.where(known[..., None], means.stderr, 0) ** 2
+        square_of_force, square_of_weight, square_of_sum, _ = np.moveaxis(squares, -1, 0)
+        covariance = 0.5 * (square_of_sum - square_of_force - square_of_weight)
+        ratio = force / weight
+        variance = square_of_force - 2 * ratio * covariance + ratio**2 * square_of_weight
+        stderr = np.where(known, np.sqrt(np.maximum(variance, 0)) / weight, np.inf)[()]
+        return MeanForceResult(ratio, stderr, rigid, means.stderr[..., 3], means.count)

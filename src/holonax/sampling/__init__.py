@@ -1,0 +1,1 @@
+"""Densities on manifolds, sampled by chains of constrained Langevin dynamics."""

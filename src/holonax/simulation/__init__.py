@@ -1,0 +1,1 @@
+"""Ensembles: what was asked, chunks of paths, what is recorded, the run."""

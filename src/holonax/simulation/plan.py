@@ -1,0 +1,123 @@
+"""What `simulate` is asked for, checked before anything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from holonax.errors import InputError, shown, whole_number
+from holonax.inputs.checks import MOST_STEPS, at_least, choice, instance, memory, number_of_steps, real_number, untraced
+from holonax.inputs.parameters import Values
+from holonax.mechanics.noise import check_counter
+from holonax.mechanics.start import A_SYSTEM, INSTEAD, check_start
+from holonax.mechanics.system import State, System
+from holonax.methods.base import Method
+from holonax.observables import Grid, Observable
+
+
+class Asked(NamedTuple):
+    """Arguments that fit each other, in the types that the work needs."""
+
+    start: State
+    values: Values
+    t0: float
+    t1: float
+    h: float
+    steps: int
+    first_step: int  # its number in the noise
+    paths: int
+    seed: int
+    save_every: int | None
+    observe: Mapping[str, Observable]
+
+
+def simulate_arguments(
+    system: System,
+    method: Method,
+    start: State,
+    *,
+    parameters: Any,
+    t0: Any,
+    t1: Any,
+    h: Any,
+    first_step: Any,
+    paths: Any,
+    seed: Any,
+    save_every: Any,
+    observe: Any,
+    engine: Any,
+    engines: Collection[str],
+    dtype: Any,
+    on_failure: Any,
+) -> Asked:
+    """The arguments of `simulate`, or an InputError that names the one that is wrong, its value and the remedy."""
+    given = {"t0": t0, "t1": t1, "h": h, "first_step": first_step, "paths": paths, "seed": seed}
+    for name, value in given.items():
+        untraced(name, value, INSTEAD)
+    t0, t1, h = real_number("t0", t0), real_number("t1", t1), real_number("h", h)
+    steps = number_of_steps(t0, t1, h)
+    offset = _first_step(first_step, t0, h, steps)
+    check_counter("seed", seed)
+    if save_every is not None and not 1 <= (save_every := whole_number("save_every", save_every)) <= steps:
+        raise InputError(f"save_every = {save_every!r}: must be an integer from 1 to the {steps} steps, or None")
+    instance("method", method, Method, "pass an instance such as hx.Kicked()")
+    observe = _observables(observe)
+    choice("engine", engine, ("auto", *engines))
+    choice("on_failure", on_failure, ("raise", "mark"))
+    choice("dtype", dtype, ("float64", "float32"))
+    if jnp.zeros((), dtype).dtype != np.dtype(dtype):
+        raise InputError('dtype = "float64" but JAX has it switched off; unset HOLONAX_ENABLE_X64 or use "float32"')
+    instance("system", system, System, A_SYSTEM)
+    untraced("parameters", parameters, INSTEAD)
+    untraced("system.parameters", dict(system.parameters), INSTEAD)
+    values = Values.of(system.parameters, parameters)
+    start = check_start(system, start, values)
+    paths = _number_of_paths(paths, start, values)
+    times, n = Grid(save_every, steps).times, start.q.shape[-1]
+    memory(
+        f"q and p at {times} times of {paths} paths",
+        2 * paths * times * n * np.dtype(dtype).itemsize,
+        "save less with save_every=, or use observe= with save_every=None",
+    )
+    method.check(system, start)
+    return Asked(start, values, t0, t1, h, steps, offset, paths, int(seed), save_every, observe)
+
+
+def _observables(observe: Any) -> Mapping[str, Observable]:
+    if observe is None:
+        return {}
+    if not isinstance(observe, Mapping):
+        raise InputError(f'observe = {shown(observe)}: name the observables: {{"energy": hx.Mean(system.energy)}}')
+    for name, seen in observe.items():
+        if not isinstance(seen, Observable):
+            raise InputError(f"observe[{name!r}] = {shown(seen)} is not an observable; wrap the function: hx.Mean(fn)")
+    return observe
+
+
+def _first_step(asked: Any, t0: float, h: float, steps: int) -> int:
+    """As asked; otherwise what `t0` is in steps, where that is a whole number, so that a run goes on with its noise."""
+    if asked is not None:
+        first = at_least(0, "first_step", asked, "steps are numbered from 0 on")
+    else:
+        whole = round(t0 / h)
+        first = whole if abs(t0 / h - whole) <= 1e-9 * max(1, whole) and whole > 0 else 0
+    if first + steps > MOST_STEPS:
+        raise InputError(
+            f"steps {first} to {first + steps} go beyond the counter of the noise, 2**31 - 1; "
+            "take fewer or larger steps, or begin with first_step=0 and another seed"
+        )
+    return first
+
+
+def _number_of_paths(paths: Any, start: State, values: Values) -> int:
+    held = len(start.q) if np.ndim(start.q) == 2 else values.paths
+    if paths is None:
+        return held or 1
+    paths = at_least(1, "paths", paths, "must be a positive integer")
+    if held not in (None, paths):
+        what = f"start holds {held} states" if np.ndim(start.q) == 2 else f"parameters are given for {held}"
+        raise InputError(f"paths = {paths} but {what}; leave paths out or make them agree")
+    return paths

@@ -1,0 +1,46 @@
+"""What a catalogue entry is; the entries themselves are the modules of `holonax.systems`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from jax import Array
+
+from holonax.mechanics.system import State, System
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """A system worth having at hand, with a start and what is known about it.
+
+    Attributes:
+        name: the name in the catalogue.
+        system: the system.
+        start: an initial state on T*S.
+        symmetries: momentum maps `J(q, p)` that every variational method conserves exactly, noise included.
+        facts: what is known in closed form: numbers, or functions of what their name says.
+    """
+
+    name: str
+    system: System
+    start: State
+    symmetries: Mapping[str, Callable[[Array, Array], Array]] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Number of coordinates."""
+        return int(self.start.q.shape[-1])
+
+    @property
+    def k(self) -> int:
+        """Number of constraints."""
+        return self.system.sizes(self.n)[0]
+
+    @property
+    def m(self) -> int:
+        """Number of stochastic potentials."""
+        return self.system.sizes(self.n)[1]
