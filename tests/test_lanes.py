@@ -22,6 +22,8 @@ from holonax.compiler.ir.graph import Build, Loop
 from holonax.compiler.ir.operations import OPERATIONS, evaluate
 from holonax.compiler.passes.schedule import Block
 from holonax.compiler.program import Target, program
+from holonax.engines.cuda import emit as cuda_emit
+from holonax.engines.xla import emit as xla_emit
 from holonax.simulation import simulate as ensemble
 from support import entry
 
@@ -301,7 +303,7 @@ def test_the_work_of_a_chain_grows_with_its_length():
     assert sixteen < 2.3 * eight
 
 
-@pytest.mark.parametrize("target", [engines.xla_emit.OPERATIONS, engines.cuda_emit.OPERATIONS])
+@pytest.mark.parametrize("target", [xla_emit.OPERATIONS, cuda_emit.OPERATIONS])
 def test_every_target_knows_every_operation(target):
     special = {"convert", "bitcast", "not", "shift_right_logical"}
     assert OPERATIONS.keys() - special <= target.keys()
