@@ -478,7 +478,9 @@ def methods():
         return hx.simulate(system, method, hx.start(system, Q), t1=1.0, h=0.125)
 
     yield Case("Langevin: L not defined for all v", lambda: relativistic(langevin()), "L is not quadratic in v")
-    yield Case("Langevin: noisy system", lambda: simulate(method=langevin()), r"3 stochastic potentials.*without noise=")
+    yield Case(
+        "Langevin: noisy system", lambda: simulate(method=langevin()), r"3 stochastic potentials.*without noise="
+    )
 
     def tableau(**changes):
         return hx.Tableau(**{"a": [[0, 0], [0.5, 0.5]], "b": [0.5, 0.5]} | changes)

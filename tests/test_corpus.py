@@ -119,15 +119,19 @@ def check(case, method, h, engine, q, p, status, noise):
             f"{here}: q at step {i}"
         )
         assert np.abs(p[i + 1] - p1).max() <= max(limit, 1e-8) * impulse / min(1.0, h), f"{here}: p at step {i}"
-        g, G, v1, *_ = measures(case.system)(q[i + 1], p[i + 1])
+        g, G, v1, P, _ = (np.asarray(x) for x in measures(case.system)(q[i + 1], p[i + 1]))
         assert np.max(g) <= 64 * EPS, f"{here}: g is {np.max(g) / EPS:.0f} eps at step {i}"
-        hidden, cancelled = np.abs(G @ v1), np.abs(G) @ (np.abs(v) + np.abs(v1) + pushed(case, q[i], h, dW, M))
+        hidden, cancelled = np.abs(G @ v1), np.abs(G) @ (np.abs(v) + np.abs(v1) + pushed(case, q[i], h, dW, M, G, P))
         assert np.all(hidden <= 1e3 * EPS * cancelled), f"{here}: g'v is {np.max(hidden / cancelled):.1e} at step {i}"
 
 
-def pushed(case, q, h, dW, M):
-    """Velocities due to force and noise alone: what of them cancels along the normal leaves its round-off."""
+def pushed(case, q, h, dW, M, G, P):
+    """Velocities due to force, noise and the reactions to them: what of them cancels leaves its round-off.
+
+    Reactions of constraints that are nearly parallel are far larger than what they react to.
+    """
     q = jnp.asarray(q)
-    force = h * np.abs(jax.grad(case.system.lagrangian)(q, jnp.zeros_like(q)))
-    kick = np.abs(case.system.kick(q, jnp.asarray(dW))) if dW.size else 0.0
-    return np.abs(np.linalg.inv(M)) @ (force + kick)
+    force = h * np.asarray(jax.grad(case.system.lagrangian)(q, jnp.zeros_like(q)))
+    kick = np.asarray(case.system.kick(q, jnp.asarray(dW))) if dW.size else 0.0
+    multipliers = np.linalg.solve(P, G @ np.linalg.solve(M, force + kick))
+    return np.abs(np.linalg.inv(M)) @ (np.abs(force) + np.abs(kick) + np.abs(G.T) @ np.abs(multipliers))

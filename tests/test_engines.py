@@ -94,6 +94,17 @@ def test_single_precision(engine):
     assert abs((single.q.astype(float) ** 2).sum(-1) - 1).max() < 1e-6
 
 
+def test_double_precision_in_a_lagrangian_of_a_run_in_single():
+    field = jnp.array([0.5, -1.0, 2.0])  # float64, so that the product of matrices has two types
+    system = hx.System(lambda q, v: 0.5 * v @ v + 0.5 * v @ jnp.cross(field, q))
+    start = hx.start(system, q=[1.5, 0.0, 0.0], p=[0.0, 1.0, 0.5])
+    single, double = (
+        hx.simulate(system, hx.EulerB(), start, t1=0.25, h=2.0**-6, dtype=dtype, engine="llvm").q
+        for dtype in ("float32", "float64")
+    )
+    np.testing.assert_allclose(single, double, atol=1e-5)
+
+
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_a_path_that_fails_leaves_its_neighbours_alone(engine):
     """Every seventh path moves too fast for the step: it is reported, frozen, and the others do not notice."""

@@ -10,6 +10,7 @@ import pytest
 import holonax as hx
 from holonax import engines
 from holonax.engines import llvm
+from holonax.engines.llvm import kernel
 
 GRAVITY = np.array([9.81, 1.62, 3.7])
 MASS = np.array([2.0, 0.01, 50.0])
@@ -133,6 +134,21 @@ def test_arrays_in_a_long_chain():
         np.testing.assert_allclose(run.q[i], alone.q[0], atol=1e-11)
 
 
+@pytest.mark.parametrize("each", [False, True])
+def test_many_numbers(each):
+    """As many as in the data of a posterior: loops over them read them from memory."""
+    data = np.random.default_rng(0).normal(size=(3, 300))
+    system = hx.System(lambda q, v, *, data: 0.5 * v @ v - jnp.mean(jnp.cos(q[0] - data)), parameters={"data": data[0]})
+    start = hx.start(system, q=[1.0])
+    given = {"data": data} if each else {}
+    run = hx.simulate(system.replace(data=data[1]), hx.EulerA(), start, engine="llvm", parameters=given, **NUMBERS)
+    assert engines.runner("llvm", system.form, hx.EulerA(), 1, "float64").program.schedule.size() > kernel.MANY
+    for i, path in enumerate(run.q):
+        own = system.replace(data=data[i if each else 1])
+        one = hx.integrate(own, hx.EulerA(), start, hx.increments(own, h=NUMBERS["h"], steps=64, seed=3, path=i))
+        np.testing.assert_allclose(path, one.q, atol=1e-13)
+
+
 def test_steps_that_are_taken_again_know_parameters():
     """Noise so strong that trials come to nothing."""
     strong = PENDULUM.replace(strength=8.0)
@@ -186,12 +202,26 @@ def test_derivatives_with_respect_to_parameters():
     np.testing.assert_allclose(heights, [height(9.81), height(1.62)], atol=1e-14)
 
 
+def test_derivatives_of_a_start_that_depends_on_parameters():
+    def height(length):
+        system = PENDULUM.replace(length=length)
+        start = hx.start(system, q=length * jnp.array([1.0, 0.0, 0.0]))
+        increments = hx.increments(PENDULUM, h=0.01, steps=10, seed=0)
+        return hx.integrate(system, hx.EulerA(), start, increments).q[-1, 2]
+
+    difference = (height(1.0 + 1e-5) - height(1.0 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(jax.grad(height)(1.0), difference, rtol=1e-6, atol=1e-9)
+
+
 def test_what_is_observed_of_another_system_is_its_own():
     other = hx.System(lambda q, v, *, mass: 0.5 * mass * v @ v, parameters={"mass": 5.0}, n=3)
     start = hx.start(PENDULUM, q=[1.0, 0.0, 0.0])
     numbers = NUMBERS | {"t1": NUMBERS["h"]}
     run = hx.simulate(PENDULUM, hx.EulerA(), start, observe={"its": hx.Mean(other.energy)}, **numbers)
     np.testing.assert_allclose(run.observed["its"].mean[-1], run.p[0, -1] @ run.p[0, -1] / 10.0, rtol=1e-13)
+    heavier = PENDULUM.replace(mass=5.0)
+    run = hx.simulate(PENDULUM, hx.EulerA(), start, observe={"its": hx.Mean(heavier.energy)}, **numbers)
+    np.testing.assert_allclose(run.observed["its"].mean[-1], heavier.energy(run.q[0, -1], run.p[0, -1]), rtol=1e-13)
 
 
 def test_mean_force_with_parameters():
@@ -269,7 +299,10 @@ BAD = {
         lambda: simulated(observe={"m": hx.Mean(lambda q, p, *, mas: mas)}),
         "fn asks for 'mas'.*is 'mass' meant",
     ),
-    "off the manifold": (lambda: simulated(parameters={"length": [1.0, 2.0]}), r"g\(q\) = 3 is not zero.*path 1 of 2"),
+    "off the manifold": (
+        lambda: simulated(parameters={"length": [1.0, 2.0]}),
+        r"g\(q\) = 3 is not zero.*path 1 of 2.*for other parameters\? pass these to hx.start too",
+    ),
     "traced": (
         lambda: jax.grad(lambda m: simulated(parameters={"mass": m}).q.sum())(1.0),
         "parameters is traced.*hx.integrate",

@@ -84,7 +84,7 @@ class Foreign:
             called = ", ".join(self.takes)
             raise InputError(
                 f"{self.name} takes {signature}{definition(self.function)}, and is called with ({called}): {error}; "
-                f"write it as a function of ({called}), and of parameters after a *"
+                f"write it as a function of ({called})" + (", and of parameters after a *" if self.parameters else "")
             ) from None
 
     def asked(self) -> dict[str, jax.ShapeDtypeStruct]:

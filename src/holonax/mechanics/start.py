@@ -109,7 +109,12 @@ def check_start(system: System, start: State, values: Values) -> State:
             ) from error
         raise
     _check_once(system.form, n)
-    _check(_evaluation(system, n, project=False)(start.q, None, start.p, *values))
+    try:
+        _check(_evaluation(system, n, project=False)(start.q, None, start.p, *values))
+    except StartError as error:
+        if not system.parameters:
+            raise
+        raise StartError(f"{error}; is the start one for other parameters? pass these to hx.start too") from None
     return start
 
 
@@ -118,16 +123,13 @@ def _evaluation(system: System, n: int, project: bool) -> Callable[..., _Point]:
     try:
         keep_up(system, n)
     except Exception:
-        return _compiled(system.form, project)
-    return _remembered(system.form, project)
+        return jax.jit(partial(_evaluate_all, system.form, project))
+    return _compiled(system.form, project)
 
 
+@remembered
 def _compiled(form: System, project: bool) -> Callable[..., _Point]:
-    """Run once or twice: XLA had better compile it quickly than well, which takes twice as long."""
-    return jax.jit(partial(_evaluate_all, form, project), compiler_options={"xla_backend_optimization_level": 0})
-
-
-_remembered = remembered(_compiled)
+    return jax.jit(partial(_evaluate_all, form, project))
 
 
 def _evaluate_all(

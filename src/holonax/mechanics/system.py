@@ -50,7 +50,8 @@ class System:
         noise: `gamma(q)`, a scalar or a vector of $m$ potentials, each driven by its own Wiener process; None if none.
         n: number of coordinates.  Only `hx.increments` ever needs it, to count the potentials before there is a start;
             left out, it is the smallest number of coordinates that the three functions accept.
-        parameters: numbers or arrays by name; each function gets those that it asks for by keyword-only arguments.
+        parameters: real numbers or arrays of them by name, kept as floats; each function gets those that it asks for by
+            keyword-only arguments.
 
     Other values of the parameters need no new program, for all paths (`replace`) or for each path its own
     (`hx.simulate(..., parameters=)`):

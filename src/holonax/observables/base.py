@@ -68,12 +68,15 @@ class Observable(ABC):
     def _quantity(self, parameters: Mapping[str, Any]) -> Foreign:
         return Foreign("fn", self.fn, ("q", "p"), "array", parameters)
 
-    def about(self, form: System) -> Self:
-        """The same, where `fn` is a method of the simulated system, such as `system.energy`: with its parameters."""
+    def about(self, system: System) -> Self:
+        """The same, where `fn` is a method of the simulated system, such as `system.energy`: with the run's parameters.
+
+        A system with other values than the simulated one is another system: its methods keep them.
+        """
         owner = getattr(self.fn, "__self__", None)
-        if not (isinstance(owner, System) and owner.parameters and owner.form == form):
+        if not (isinstance(owner, System) and owner.parameters and owner == system):
             return self
-        return replace(self, fn=MethodOf(form, self.fn.__name__))
+        return replace(self, fn=MethodOf(system.form, self.fn.__name__))
 
     @final
     def view(

@@ -96,13 +96,14 @@ class MeanForce(Mean):
         object.__setattr__(self, "fn", self._terms)
         super().__post_init__()
 
-    def about(self, form: System) -> MeanForce:
-        """The same, with the parameters of the simulated system."""
-        return replace(self, system=form) if self.system.parameters and self.system.form == form else self
+    def about(self, system: System) -> MeanForce:
+        """The same; of the simulated system, with the run's parameters."""
+        return replace(self, system=system.form) if self.system.parameters and self.system == system else self
 
     def _terms(self, q: Array, p: Array, **values: Array) -> Array:
         r"""$w f$, $w$, their sum, which tells their covariance, and $\lambda$; with $w = Z^{-1/2}$."""
-        system = self.system.given({name: x for name, x in values.items() if name in self.system.parameters})
+        unknown = any(isinstance(x, jax.ShapeDtypeStruct) for x in self.system.parameters.values())
+        system = self.system.given(values) if unknown else self.system
         k, _ = system.sizes(q.shape[0])
         if not -k <= self.which < k:
             raise InputError(f"which = {self.which}: the system has {k} constraints, numbered from 0")

@@ -54,11 +54,13 @@ def simulate(
         h: step size.
         t0: time at the start.
         parameters: values of the system's parameters, other than its own: one for all paths, or one per path (leading
-            axis).  New values need no new program.
+            axis).  New values need no new program.  A state is q and p: a start from velocities is made for these
+            parameters, `hx.start(..., parameters=)`.
         paths: number of paths; left out, one, or as many as `start` or `parameters` hold.
         seed: with the index of a path it determines the noise of that path, whatever else runs beside it.
         first_step: number that the first step has in that noise; left out, `t0 / h` where that is a whole number, so
             that a run from `run.state` and `t0=run.t1` goes on with the noise instead of repeating it, and otherwise 0.
+            With another h the numbers mean other times: give such a run another seed.
         save_every: j keeps the start and every j-th step; None keeps the end alone.
         observe: streaming observables by name, for example `{"energy": hx.Mean(system.energy)}`.
         engine: how chunks of paths run: "llvm" (machine code for this CPU, all cores), "cuda" (an NVIDIA GPU), "xla"
@@ -87,7 +89,7 @@ def simulate(
 
     grid = Grid(save_every, steps)
     recorder = Recorder(grid, paths, n, np.dtype(dtype))
-    observe = {name: seen.about(form) for name, seen in observe.items()}
+    observe = {name: seen.about(system) for name, seen in observe.items()}
     views = {
         name: seen.view(steps, save_every, paths, t0, t1, n, dtype, form.parameters) for name, seen in observe.items()
     }

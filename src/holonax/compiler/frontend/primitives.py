@@ -207,8 +207,13 @@ def _dot(build: Build, equation: Any, x: np.ndarray, y: np.ndarray) -> np.ndarra
     left = x.transpose(*batch_x, *free_x, *contract_x).reshape(batches, rows, terms)
     right = y.transpose(*batch_y, *free_y, *contract_y).reshape(batches, columns, terms)
     aval = equation.outvars[0].aval
+    dtype = aval.dtype.name
+
+    def product(a: Node, b: Node) -> Node:
+        return build("convert", a, dtype=dtype) * build("convert", b, dtype=dtype)  # they may be of different types
+
     products = [
-        build.total([a * b for a, b in zip(row, column, strict=True)], aval.dtype.name)
+        build.total([product(a, b) for a, b in zip(row, column, strict=True)], dtype)
         for ours, theirs in zip(left, right, strict=True)
         for row in ours
         for column in theirs

@@ -67,6 +67,7 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     for i, node in enumerate(program.parameters, len(program.carried)):
         given[i] = at(MEMORY[node.dtype], put(f"load ptr, ptr {at('ptr', '%carried', i)}"), "%begin")
         emit.names[node] = put(f"load {emit.vector(node.dtype)}, ptr {given[i]}, align {align(node)}")
+        emit.store(node, emit.names[node])  # where loops over links look for it
     emit.items(program.schedule.before)
     loaded = _begun(emit, {node: value for value, (_, node, _) in zip(loaded, carried, strict=True)})
     for value, (_, node, _) in zip(loaded, carried, strict=True):
