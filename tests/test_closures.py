@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from support import heavy
 
 gravity = 1.0
 field = np.array([1.0, 2.0])
@@ -25,7 +26,7 @@ def run(method, engine):
     return hx.simulate(system, method, start, t1=0.5, h=0.125, engine=engine, observe=seen)
 
 
-@pytest.mark.parametrize(("method", "engine"), [(hx.Rattle(), "llvm"), (hx.EulerA(), "xla")], ids=str)
+@pytest.mark.parametrize(("method", "engine"), [(hx.Rattle(), "llvm"), heavy(hx.EulerA(), "xla")], ids=str)
 def test_new_values_are_seen(method, engine, monkeypatch):
     first = run(method, engine)
     monkeypatch.setitem(globals(), "gravity", 9.0)

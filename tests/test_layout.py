@@ -328,7 +328,7 @@ def made_up(seed):
     schedule.outermost, schedule.needed = outermost, {outermost: set(range(40))}
     schedule.before, schedule.body = [], [*body, Block(loop, list(range(30)), [], inside), *additions, *after, never]
     schedule.body.append(Block(failure, list(range(41)), [], []))
-    return Program(12, 0, "float64", outermost, schedule, number, (), (), h, [])
+    return Program(12, 0, "float64", outermost, schedule, number, (), (), h, (), [])
 
 
 def test_made_up_programs():

@@ -11,6 +11,7 @@ import holonax as hx
 from holonax import engines
 from holonax.engines import llvm
 from holonax.engines.llvm import kernel
+from support import heavy
 
 GRAVITY = np.array([9.81, 1.62, 3.7])
 MASS = np.array([2.0, 0.01, 50.0])
@@ -55,7 +56,12 @@ def plainly(monkeypatch):
     engines.runner.cache_clear()
 
 
-@pytest.fixture(params=[*(name for name, engine in engines.ENGINES.items() if engine.missing() is None), "plain"])
+@pytest.fixture(
+    params=[
+        *(heavy(name) if name == "xla" else name for name, x in engines.ENGINES.items() if x.missing() is None),
+        "plain",
+    ]
+)
 def engine(request, monkeypatch):
     if request.param == "plain":
         plainly(monkeypatch)
@@ -68,7 +74,7 @@ def engine(request, monkeypatch):
 def test_one_per_path_is_as_separate_runs(engine):
     kinetic = hx.Mean(lambda q, p, *, mass: 0.5 * p @ p / mass, over="time")
     observe = {"energy": hx.Mean(PENDULUM.energy, over="time"), "kinetic": kinetic}
-    run = hx.simulate(PENDULUM, hx.Rattle(), starts(), parameters=EACH, engine=engine, observe=observe, **NUMBERS)
+    run = hx.simulate(PENDULUM, hx.EulerA(), starts(), parameters=EACH, engine=engine, observe=observe, **NUMBERS)
     assert run.parameters.keys() == EACH.keys()
     for i in range(3):
         own, start = constants(i), hx.start(constants(i), q=[LENGTH[i], 0.0, 0.0])
@@ -76,13 +82,13 @@ def test_one_per_path_is_as_separate_runs(engine):
             "energy": hx.Mean(own.energy, over="time"),
             "kinetic": hx.Mean(lambda q, p, i=i: 0.5 * p @ p / MASS[i], over="time"),
         }
-        alone = hx.simulate(own, hx.Rattle(), start, paths=3, engine=engine, observe=observe, **NUMBERS)
+        alone = hx.simulate(own, hx.EulerA(), start, paths=3, engine=engine, observe=observe, **NUMBERS)
         np.testing.assert_allclose(run.q[i], alone.q[i], atol=1e-12)
         np.testing.assert_allclose(run.p[i], alone.p[i], atol=1e-12 * MASS[i])
         for name in observe:
             np.testing.assert_allclose(run.observed[name].mean[i], alone.observed[name].mean[i], rtol=1e-9)
         values = {name: x[i] for name, x in EACH.items()}
-        shared = hx.simulate(PENDULUM, hx.Rattle(), start, parameters=values, paths=3, engine=engine, **NUMBERS)
+        shared = hx.simulate(PENDULUM, hx.EulerA(), start, parameters=values, paths=3, engine=engine, **NUMBERS)
         np.testing.assert_array_equal(shared.q[i], run.q[i])
 
 

@@ -9,6 +9,7 @@ import weakref
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import holonax as hx
 from holonax import engines
@@ -60,6 +61,7 @@ def test_limits_of_memory_are_known():
     assert re.search(r"need 18.8 GiB, this machine has 16.0; save less", python(LIMITED))
 
 
+@pytest.mark.study
 def test_old_programs_are_given_up(monkeypatch):
     """A program goes with its system when others have taken its place, and so do those of observables."""
     engines.runner.cache_clear()

@@ -11,7 +11,7 @@ import pytest
 import holonax as hx
 from holonax.studies import strong_orders
 from holonax.studies.fit import fitted_order
-from support import entry, fitted_slope, quick_jit, within
+from support import entry, fitted_slope, heavy, quick_jit, within
 
 FREE = hx.System(lambda q, v: 0.5 * v @ v, noise=lambda q: q, n=1)  # dq = p dt, dp = dW
 START = hx.start(FREE, q=[0.0], v=[1.0])
@@ -107,6 +107,7 @@ def test_the_common_grid_is_where_all_levels_meet():
     assert exact["q"].error.max() < 1e-13
 
 
+@pytest.mark.study
 def test_without_noise_the_order_is_the_deterministic_one():
     e = hx.systems.pendulum(noise=None)
     study = hx.strong_order(e.system, hx.Lobatto(3), e.start, t1=1.0, h=[0.25, 0.125, 0.0625], paths=2, refine=2)
@@ -220,7 +221,8 @@ def test_work_precision():
         work.seconds_for(hx.Rattle(), 1e-3)
 
 
-def test_the_paper_s_first_theorem():
+@pytest.mark.parametrize("method", [hx.EulerA(), heavy(hx.Kicked())], ids=str)
+def test_the_paper_s_first_theorem(method):
     """Constrained coordinates in R^3 and two angles, on the same noise, are the same path up to the method's error."""
     e = entry("pendulum")
 
@@ -236,7 +238,7 @@ def test_the_paper_s_first_theorem():
     np.testing.assert_allclose(jax.jvp(place, (start.q,), (jnp.array([-0.5, 1.0]),))[1], e.start.v, atol=1e-15)
     steps, t1 = 256, 0.5
 
-    def differences(method, factor):
+    def differences(factor):
         def one(path):
             noise = hx.increments(e.system, h=t1 / steps, steps=steps, seed=0, path=path).joined(factor)
             there = hx.integrate(e.system, method, e.start, noise)
@@ -247,11 +249,10 @@ def test_the_paper_s_first_theorem():
         assert int(status.max()) == 0
         return float(jnp.sqrt(jnp.mean(jnp.sum(difference**2, axis=1))))
 
-    for method in (hx.EulerA(), hx.Kicked()):
-        h = [t1 / steps * factor for factor in (8, 4, 2)]
-        errors = [differences(method, factor) for factor in (8, 4, 2)]
-        assert fitted_slope(h, errors) > method.strong_order - 0.2, errors
-        assert errors[-1] < (0.01 if method.order == 1 else 1e-5), errors
+    h = [t1 / steps * factor for factor in (8, 4, 2)]
+    errors = [differences(factor) for factor in (8, 4, 2)]
+    assert fitted_slope(h, errors) > method.strong_order - 0.2, errors
+    assert errors[-1] < (0.01 if method.order == 1 else 1e-5), errors
 
 
 def test_several_methods_share_one_reference():
