@@ -366,7 +366,7 @@ def sizes():
     }  # fmt: skip
     huge |= {  # warned of, since they could be meant: here, not run
         "Autocorrelation: slow": (
-            lambda: hx.Autocorrelation(lambda q, p: q[0], 10**6).view(2**21, None, 100, 0.0, 1.0, 3, "float64"),
+            lambda: hx.Autocorrelation(lambda q, p: q[0], 10**6).view(2**21, None, 100, 0.0, 1.0, 3, "float64", {}),
             r"lags = 1000000 at 2097153 times take 2e\+14 products; ask for fewer",
         ),
         "strong_order: slow": (
