@@ -15,6 +15,7 @@ from holonax.compiler.ir.graph import Build, Loop, Node, Rolling
 from holonax.compiler.passes.carry import Carried, carry_over, carry_the_same
 from holonax.compiler.passes.schedule import Expansions, Schedule
 from holonax.compiler.passes.scheduled import Program
+from holonax.inputs.parameters import kinds
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import Fate, Track, advance
@@ -56,7 +57,7 @@ class _Step:
         counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
         track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole, counts))
 
-        values = {name: jax.ShapeDtypeStruct(x.shape, dtype) for name, x in system.parameters.items()}
+        values = kinds(system.parameters, dtype)
 
         def step(track: Track, number, h, key, path, values):  # type: ignore[no-untyped-def]
             return advance(system.given(values), method, track, key, path, number, h, trial)

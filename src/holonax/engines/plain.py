@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array, lax
 
 from holonax.engines.base import ROWS, Runner, cores
+from holonax.inputs.parameters import kinds
 from holonax.mechanics.noise import words
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
@@ -77,8 +78,7 @@ class PlainRunner(Runner):
         def step(track: Track, values: dict[str, Array]) -> Track:
             return advance(self.system.given(values), self.method, track, word, word, jnp.int32(0), h)
 
-        kinds = {name: jax.ShapeDtypeStruct(x.shape, self.dtype) for name, x in self.system.parameters.items()}
-        return batch_size(step, one, kinds)
+        return batch_size(step, one, kinds(self.system.parameters, self.dtype))
 
     def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Carried:
         """Paths at their start."""

@@ -15,7 +15,7 @@ from jax import Array
 from holonax.errors import HolonaxError, InputError, shown
 from holonax.inputs.blame import TRACED, definition, first_line, hint, location, place
 from holonax.inputs.bounds import out_of_range
-from holonax.inputs.parameters import asked_for
+from holonax.inputs.parameters import asked_for, kinds
 
 LARGEST_GUESSED_DIMENSION = 64
 
@@ -89,9 +89,7 @@ class Foreign:
 
     def asked(self) -> dict[str, jax.ShapeDtypeStruct]:
         """What it gets beside vectors."""
-        kind = jnp.result_type(float)
-        names = asked_for(self.function, self.parameters)
-        return {name: jax.ShapeDtypeStruct(jnp.shape(self.parameters[name]), kind) for name in names}
+        return kinds({name: self.parameters[name] for name in asked_for(self.function, self.parameters)})
 
     # When it is called.
 

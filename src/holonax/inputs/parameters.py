@@ -58,6 +58,12 @@ def given(function: Callable[..., Any], values: Mapping[str, Any]) -> Callable[.
     return partial(function, **{name: jnp.asarray(values[name]) for name in names}) if names else function
 
 
+def kinds(values: Mapping[str, Any], dtype: Any = None) -> dict[str, jax.ShapeDtypeStruct]:
+    """What programs are compiled for: names and shapes, in the type of a run, or else the widest."""
+    kind = jnp.result_type(float) if dtype is None else dtype
+    return {name: jax.ShapeDtypeStruct(jnp.shape(x), kind) for name, x in values.items()}
+
+
 def as_value(name: str, value: Any) -> Any:
     """A parameter as it is kept: a constant array, or what JAX knows of it where it is traced."""
     if isinstance(value, jax.ShapeDtypeStruct):

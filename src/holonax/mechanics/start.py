@@ -110,7 +110,7 @@ def check_start(system: System, start: State, values: Values) -> State:
         raise
     _check_once(system.form, n)
     try:
-        _check(_evaluation(system, n, project=False)(start.q, None, start.p, *values))
+        _check(_compiled(system.form, False)(start.q, None, start.p, *values))
     except StartError as error:
         if not system.parameters:
             raise

@@ -22,7 +22,7 @@ from jax import Array
 from holonax.errors import InputError
 from holonax.inputs.checks import at_least
 from holonax.inputs.foreign import LARGEST_GUESSED_DIMENSION, Foreign
-from holonax.inputs.parameters import as_values, asked_for, check_known, check_names, given
+from holonax.inputs.parameters import as_values, asked_for, check_known, check_names, given, kinds
 from holonax.numerics.newton import Newton, Status
 
 
@@ -98,7 +98,8 @@ class System:
 
     def replace(self, **values: Any) -> System:
         """The same system with other values of some parameters, in the shapes that they have."""
-        for name, value in as_values(values).items():
+        values = as_values(values)
+        for name, value in values.items():
             check_known(name, self.parameters)
             if jnp.shape(value) != jnp.shape(self.parameters[name]):
                 raise InputError(
@@ -114,8 +115,7 @@ class System:
     @property
     def form(self) -> System:
         """What programs are compiled for: parameters by name and shape, without values."""
-        kind = jnp.result_type(float)
-        return self.given({name: jax.ShapeDtypeStruct(jnp.shape(x), kind) for name, x in self.parameters.items()})
+        return self.given(kinds(self.parameters))
 
     def _identity(self) -> Hashable:
         """Two systems are the same if their functions are, and their parameters, with the values that are known."""
