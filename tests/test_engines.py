@@ -179,12 +179,14 @@ def test_one_compilation_per_system_method_type_and_engine(engine, monkeypatch):
 
 def test_the_choice_of_an_engine(monkeypatch):
     assert engines.automatic() == ("cuda" if "cuda" in AVAILABLE else "llvm")
+    e = entry("torus")
+    run = {"t1": 0.5, "h": 0.25, "engine": "llvm"}
+    hx.simulate(e.system, hx.EulerB(), e.start, **run)
     monkeypatch.setattr(engines.llvm, "missing", lambda: "llvmlite is not installed (pip install llvmlite)")
     if "cuda" not in AVAILABLE:
         assert engines.automatic() == "xla"
-    e = entry("torus")
     with pytest.raises(hx.InputError, match=r"engine = 'llvm': llvmlite is not installed.*engine='auto' chooses"):
-        hx.simulate(e.system, hx.EulerB(), e.start, t1=0.5, h=0.25, engine="llvm")
+        hx.simulate(e.system, hx.EulerB(), e.start, **run)
 
 
 def test_memory_does_not_grow_with_steps_and_paths():

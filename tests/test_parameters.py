@@ -53,7 +53,7 @@ def plainly(monkeypatch):
     """From now on the plain engine is what engine="xla" means."""
     monkeypatch.setitem(engines.ENGINES, "xla", engines.plain)
     monkeypatch.setattr(engines.plain, "missing", lambda: None, raising=False)
-    engines.runner.cache_clear()
+    engines.prepared.cache_clear()
 
 
 @pytest.fixture(
@@ -66,7 +66,7 @@ def engine(request, monkeypatch):
     if request.param == "plain":
         plainly(monkeypatch)
         yield "xla"
-        engines.runner.cache_clear()
+        engines.prepared.cache_clear()
     else:
         yield request.param
 

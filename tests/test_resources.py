@@ -64,7 +64,7 @@ def test_limits_of_memory_are_known():
 @pytest.mark.study
 def test_old_programs_are_given_up(monkeypatch):
     """A program goes with its system when others have taken its place, and so do those of observables."""
-    engines.runner.cache_clear()
+    engines.prepared.cache_clear()
     kept = []
 
     def one(i, method):

@@ -27,15 +27,20 @@ def automatic() -> str:
     return "llvm" if jax.default_backend() == "cpu" and llvm.missing() is None else "xla"
 
 
-@remembered
 def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> Runner:
-    """The compiled program of an engine: made once per system, method, size and type.
-
-    What cannot be turned into lanes runs on the plain engine, whose `fallback` says why.
-    """
+    """The compiled program of an engine; what a machine lacks is said before anything is looked up or compiled."""
     name = automatic() if engine == "auto" else engine
     if (reason := ENGINES[name].missing()) is not None:
         raise InputError(f"engine = {name!r}: {reason}; engine='auto' chooses one that this machine has")
+    return prepared(name, system, method, n, dtype)
+
+
+@remembered
+def prepared(name: str, system: System, method: Method, n: int, dtype: str) -> Runner:
+    """A runner, made once per engine, system, method, size and type.
+
+    What cannot be turned into lanes runs on the plain engine, whose `fallback` says why.
+    """
     try:
         return ENGINES[name].prepare(system, method, n, dtype)
     except (Untranslatable, RecursionError) as error:
@@ -45,4 +50,4 @@ def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> R
         return instead
 
 
-__all__ = ["ENGINES", "ROWS", "Runner", "automatic", "runner"]
+__all__ = ["ENGINES", "ROWS", "Runner", "automatic", "prepared", "runner"]
