@@ -34,7 +34,7 @@ study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
 	$(BIN)/python -m pytest -m study tests
 
 corpus: .venv/ready  ## every method on every system that users bring, on every engine (long)
-	$(BIN)/python -m pytest -m 'corpus or not corpus' tests/test_corpus.py tests/test_corpus_statistics.py
+	$(BIN)/python -m pytest -m 'corpus or not corpus' tests/systems/test_corpus.py tests/systems/test_corpus_statistics.py
 
 campaign: .venv/ready  ## bad input of every kind, and what came of it, counted (a minute)
 	$(BIN)/python tests/campaign.py

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import holonax as hx
 
@@ -179,3 +180,15 @@ def deterministic_slopes(name, method, t1, levels):
 
 def within(value, expected, tolerance):
     return math.isfinite(value) and abs(value - expected) <= tolerance
+
+
+FIVE_SIGMA = 5.7e-7
+"""A p-value: two-sided."""
+
+
+def chi_squared(angles, density, bins=16):
+    """p-value of independent angles against a density that need not be normalised."""
+    counts, _ = np.histogram(angles, bins, range=(-np.pi, np.pi))
+    middles = (np.arange(bins * 256) + 0.5) / (bins * 256) * 2 * np.pi - np.pi
+    expected = np.asarray(jax.vmap(density)(middles)).reshape(bins, 256).sum(axis=1)
+    return stats.chisquare(counts, expected / expected.sum() * len(angles)).pvalue

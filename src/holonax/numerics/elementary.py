@@ -3,7 +3,7 @@ r"""Logarithm and sine as a few multiplications each, for the noise and for kern
 A kernel spends most of its time on normal numbers, and a library's `log` and `cos` most of that.  These versions have
 no branches and no tables, so that a compiler turns them into vector instructions, and every engine gets the same
 numbers from them.  Their polynomials interpolate at Chebyshev points (computed with mpmath); the error, measured by
-tests/test_elementary.py against mpmath, is below 2 units in the last place.
+tests/numerics/test_elementary.py against mpmath, is below 2 units in the last place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Elementary functions that kernels compute themselves, as lanes: vectorised, without calls, the same on every target.
 
-Accuracy is measured in tests/test_elementary.py, through the engines.
+Accuracy is measured in tests/numerics/test_elementary.py, through the engines.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from support import heavy
-from test_langevin import FIVE_SIGMA, chi_squared
+from support import FIVE_SIGMA, chi_squared, heavy
 
 AXES = np.array([2.0, 0.8])
 

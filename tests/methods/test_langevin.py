@@ -11,9 +11,8 @@ from scipy import stats
 
 import holonax as hx
 from holonax.methods.langevin import metropolis
-from support import entry, heavy, quick_jit, tangent_basis
+from support import FIVE_SIGMA, chi_squared, entry, heavy, quick_jit, tangent_basis
 
-FIVE_SIGMA = 5.7e-7  # two-sided
 BAOAB = hx.Langevin(1.0, 1.0)
 
 
@@ -50,14 +49,6 @@ def curve():
         return jnp.sqrt(tangent @ mass(q) @ tangent) * jnp.exp(-potential(q) / 0.8)
 
     return hx.System(lagrangian, lambda q: jnp.sum((q / axes) ** 2) - 1.0, n=2), density
-
-
-def chi_squared(angles, density, bins=16):
-    """p-value of independent angles against a density that need not be normalised."""
-    counts, _ = np.histogram(angles, bins, range=(-np.pi, np.pi))
-    middles = (np.arange(bins * 256) + 0.5) / (bins * 256) * 2 * np.pi - np.pi
-    expected = np.asarray(jax.vmap(density)(middles)).reshape(bins, 256).sum(axis=1)
-    return stats.chisquare(counts, expected / expected.sum() * len(angles)).pvalue
 
 
 # Structure.
