@@ -42,7 +42,7 @@ def is_total(node: Node) -> bool:
         top = stack.pop()
         if top not in seen and top.depends_on_unknowns:
             seen.add(top)
-            if top.args and not OPERATIONS[top.name].total:
+            if top.args and not OPERATIONS[top.name].is_total:
                 return False
             stack += top.args
     return True

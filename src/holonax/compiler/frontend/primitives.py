@@ -11,6 +11,7 @@ import numpy as np
 
 from holonax.compiler.frontend.translate import Untranslatable, array_of, primitive
 from holonax.compiler.ir.graph import Build, Node, combined
+from holonax.compiler.ir.operations import OPERATIONS
 from holonax.compiler.ir.simplify import integer_power
 
 
@@ -29,19 +30,9 @@ def _same(name: str) -> Callable[..., Node]:
     return lambda build, *x: build(name, *x)
 
 
-_NAMES = {
-    "add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "neg": "negative",
-    "max": "maximum", "min": "minimum", "abs": "absolute", "floor": "floor", "ceil": "ceil",
-    "sqrt": "sqrt", "cbrt": "cbrt", "exp": "exp", "expm1": "expm1", "log": "log", "log1p": "log1p",
-    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
-    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "erf": "erf", "atan2": "arctan2",
-    "and": "and", "or": "or", "xor": "xor", "not": "not", "shift_left": "shift_left",
-    "shift_right_logical": "shift_right_logical", "shift_right_arithmetic": "shift_right_arithmetic",
-    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-    "lt_to": "less", "le_to": "less_equal", "is_finite": "isfinite",
-}  # fmt: skip
-for _primitive, _operation in _NAMES.items():
-    primitive(_primitive)(_each(_same(_operation)))
+for _name, _operation in OPERATIONS.items():
+    if _operation.primitives:
+        primitive(*_operation.primitives)(_each(_same(_name)))
 
 
 def _sign(build: Build, x: Node) -> Node:
@@ -151,12 +142,12 @@ def _reduce(build: Build, equation: Any, x: np.ndarray, combine: Callable, empty
     return array_of([total(row) for row in rows], shape)
 
 
-for _primitive, _operation, _empty in (
+for _primitive, _name, _empty in (
     ("reduce_sum", "add", 0), ("reduce_prod", "multiply", 1), ("reduce_max", "maximum", -np.inf),
     ("reduce_min", "minimum", np.inf), ("reduce_and", "and", True), ("reduce_or", "or", False),
 ):  # fmt: skip
     primitive(_primitive)(
-        lambda build, equation, x, name=_operation, empty=_empty: _reduce(
+        lambda build, equation, x, name=_name, empty=_empty: _reduce(
             build, equation, x, lambda a, b: build(name, a, b), empty
         )
     )
@@ -188,13 +179,13 @@ def _accumulate(build: Build, equation: Any, x: np.ndarray, name: str) -> np.nda
     return np.moveaxis(rows, 0, equation.params["axis"])
 
 
-for _primitive, _operation in (
+for _primitive, _name in (
     ("cumsum", "add"),
     ("cumprod", "multiply"),
     ("cummax", "maximum"),
     ("cummin", "minimum"),
 ):
-    primitive(_primitive)(partial(_accumulate, name=_operation))
+    primitive(_primitive)(partial(_accumulate, name=_name))
 
 
 @primitive("dot_general")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
-from holonax.compiler.ir.operations import COMMUTATIVE, TRUTH_VALUED, evaluate
+from holonax.compiler.ir.operations import OPERATIONS, evaluate
 from holonax.compiler.ir.simplify import FOLDS, is_nonnegative
 
 T = TypeVar("T")
@@ -224,7 +224,8 @@ class Build:
 
     def __call__(self, name: str, *args: Node, dtype: str | None = None) -> Node:
         """The node of an operation, or what it folds to."""
-        dtype = dtype or ("bool" if name in TRUTH_VALUED else args[-1].dtype)
+        operation = OPERATIONS[name]
+        dtype = dtype or ("bool" if operation.is_condition else args[-1].dtype)
         if all(x.is_constant for x in args):
             return self.number(evaluate(name, dtype, *(x.value for x in args)), dtype)
         folded = FOLDS[name](self, *args) if name in FOLDS else None
@@ -239,7 +240,7 @@ class Build:
         if name == "convert" and args[0].name == "select" and any(x.is_constant for x in args[0].args[1:]):
             condition, *cases = args[0].args
             return self("select", condition, *(self(name, x, dtype=dtype) for x in cases))
-        if name in COMMUTATIVE and (args[1].is_constant, -args[1].index) > (args[0].is_constant, -args[0].index):
+        if operation.is_commutative and (args[1].is_constant, -args[1].index) > (args[0].is_constant, -args[0].index):
             args = args[::-1]  # a constant first
         return self.shared(name, dtype, args)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holonax.compiler.ir.logic import RULES, pair
-from holonax.compiler.ir.operations import FLOATS
+from holonax.compiler.ir.operations import FLOATS, OPERATIONS
 
 if TYPE_CHECKING:
     from holonax.compiler.ir.graph import Build, Node
@@ -179,7 +179,7 @@ def is_nonnegative(x: Node) -> bool:
     """Whether a number is seen to be at least 0; nodes ask once, when they are made."""
     if x.is_constant:
         return bool(x.value >= 0)
-    if x.name in ("absolute", "sqrt", "exp"):
+    if x.name in OPERATIONS and OPERATIONS[x.name].is_nonnegative:
         return True
     if x.name == "multiply" and x.args[0] is x.args[1]:
         return True

@@ -12,12 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from holonax.compiler.ir.graph import Build, Loop, Node, evaluated
-
-FUNCTIONS = {
-    "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh", "exp", "expm1", "log",
-    "log1p", "erf", "cbrt", "power",
-}  # fmt: skip
-"""What is worth being carried: the rest costs less than a register."""
+from holonax.compiler.ir.operations import OPERATIONS
 
 
 class Carried(NamedTuple):
@@ -70,7 +65,7 @@ def carry_over(build: Build, loop: Loop, results: list[Node], n: int) -> list[Ca
         return build(node.name, *map(at_the_end, node.args), dtype=node.dtype)
 
     for node in list(build.known.values()):
-        if node.name in FUNCTIONS and is_function_of_q(node):
+        if node.args and OPERATIONS[node.name].is_costly and is_function_of_q(node):
             before = build.count
             again = at_the_end(node)
             if build.count == before and again is not node:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from holonax.compiler.ir.graph import Node
+from holonax.compiler.ir.operations import BY_TYPE, OPERATIONS
 from holonax.compiler.passes.schedule import Block, Items
 from holonax.compiler.passes.scheduled import Program
 
@@ -13,19 +16,6 @@ _TYPES = {
     "float64": "double", "float32": "float", "int32": "int", "uint32": "unsigned", "int64": "long long",
     "uint64": "unsigned long long", "bool": "bool",
 }  # fmt: skip
-OPERATIONS = {
-    "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "quotient({}, {})", "negative": "-{}",
-    "fma": "fma({}, {}, {})", "absolute": "fabs({})", "maximum": "maximum({}, {})", "minimum": "minimum({}, {})",
-    "floor": "floor({})", "ceil": "ceil({})", "rint": "rint({})", "sqrt": "root({})", "cbrt": "cbrt({})",
-    "exp": "exp({})", "expm1": "expm1({})", "log": "log({})", "log1p": "log1p({})", "sin": "sin({})",
-    "cos": "cos({})", "tan": "tan({})", "arcsin": "asin({})", "arccos": "acos({})", "arctan": "atan({})",
-    "sinh": "sinh({})", "cosh": "cosh({})", "tanh": "tanh({})", "erf": "erf({})", "power": "pow({}, {})",
-    "arctan2": "atan2({}, {})", "and": "{} & {}", "or": "{} | {}", "xor": "{} ^ {}", "shift_left": "{} << {}",
-    "shift_right_arithmetic": "{} >> {}", "equal": "{} == {}", "not_equal": "{} != {}", "less": "{} < {}",
-    "less_equal": "{} <= {}", "greater": "{} > {}", "greater_equal": "{} >= {}", "isfinite": "isfinite({})",
-    "select": "{} ? {} : {}", "larger": "{0} > {1} ? {0} : {1}",
-}  # fmt: skip
-
 _HEAD = """
 template <class T> __device__ T maximum(T x, T y) { return x != x || x > y ? x : y; }
 template <class T> __device__ T minimum(T x, T y) { return x != x || x < y ? x : y; }
@@ -88,20 +78,12 @@ class _Emitter:
         return f"t{self.count}"
 
     def operation(self, node: Node) -> str:
-        x = [self.name(argument) for argument in node.args]
-        kind, source = _TYPES[node.dtype], _TYPES[node.args[0].dtype]
-        if node.name == "convert":
-            return f"({kind}){x[0]}"
-        if node.name == "bitcast":
-            return f"bits<{source}, {kind}>({x[0]})"
-        if node.name == "not":
-            return f"!{x[0]}" if node.dtype == "bool" else f"~{x[0]}"
-        if node.name == "shift_right_logical":
-            unsigned = kind if kind.startswith("unsigned") else f"unsigned {kind}"
-            return f"({kind})(({unsigned}){x[0]} >> {x[1]})"
+        form = OPERATIONS[node.name].cuda
+        if form is None or form == BY_TYPE:
+            return _BY_TYPE[node.name](node, *map(self.name, node.args))
         if node.name == "divide" and node.args[0].is_number(1):
-            return f"reciprocal({x[1]})"
-        return OPERATIONS[node.name].format(*x)
+            return f"reciprocal({self.name(node.args[1])})"
+        return form.format(*map(self.name, node.args))
 
     def load(self) -> list[str]:
         return [f"c{i} = {self._place(i)};" for i in self.program.changing]
@@ -215,3 +197,29 @@ def _literal(node: Node) -> str:
         bits = f"__longlong_as_double({int(np.float64(value).view(np.int64))}LL)"
         return bits if node.dtype == "float64" else f"(float){bits}"
     return f"({int(value)}{ {'int32': '', 'uint32': 'u', 'int64': 'll', 'uint64': 'ull'}[node.dtype] })"
+
+
+def _convert(node: Node, x: str) -> str:
+    return f"({_TYPES[node.dtype]}){x}"
+
+
+def _bitcast(node: Node, x: str) -> str:
+    return f"bits<{_TYPES[node.args[0].dtype]}, {_TYPES[node.dtype]}>({x})"
+
+
+def _not(node: Node, x: str) -> str:
+    return f"!{x}" if node.dtype == "bool" else f"~{x}"
+
+
+def _shift_right_logical(node: Node, x: str, y: str) -> str:
+    kind = _TYPES[node.dtype]
+    unsigned = kind if kind.startswith("unsigned") else f"unsigned {kind}"
+    return f"({kind})(({unsigned}){x} >> {y})"
+
+
+_BY_TYPE: dict[str, Callable[..., str]] = {
+    "convert": _convert,
+    "bitcast": _bitcast,
+    "not": _not,
+    "shift_right_logical": _shift_right_logical,
+}

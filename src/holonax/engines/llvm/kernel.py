@@ -5,7 +5,8 @@ from __future__ import annotations
 from holonax.compiler.ir.graph import Node
 from holonax.compiler.passes.eager import eager
 from holonax.compiler.passes.scheduled import Program
-from holonax.engines.llvm.emit import MEMORY, Emitter
+from holonax.engines.llvm.emit import Emitter
+from holonax.engines.llvm.instructions import MEMORY
 from holonax.engines.llvm.memory import MemoryEmitter
 from holonax.methods.path import IN_DOUBT
 

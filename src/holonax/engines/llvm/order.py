@@ -11,10 +11,10 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from holonax.compiler.ir.graph import Node
+from holonax.compiler.ir.operations import OPERATIONS
 
 PER_CYCLE = 2
-LATENCY = {"divide": 16, "sqrt": 20, "multiply": 4, "add": 4, "subtract": 4, "fma": 4}
-"""Cycles until a result can be used; 1 for what is not mentioned."""
+"""Operations that a processor begins at a time."""
 
 
 def interleaved(nodes: list[Node], final: Callable[[Node], Node]) -> list[Node]:
@@ -38,7 +38,7 @@ def interleaved(nodes: list[Node], final: Callable[[Node], Node]) -> list[Node]:
         for _ in range(min(PER_CYCLE, len(ready))):
             _, node = heappop(ready)
             order.append(node)
-            end = time + LATENCY.get(node.name, 1)
+            end = time + (OPERATIONS[node.name].latency if node.args else 1)
             for user in users[node]:
                 waiting[user] -= 1
                 if not waiting[user]:

@@ -2,7 +2,7 @@
 
 XLA fuses operations into those that use them and repeats them for each, so the numbers of many operations would be
 computed again and again.  On a CPU, therefore, what is worth storing is the result of a function that XLA must not
-inline.  And there, as in `llvm_emit`, 32-bit unsigned numbers live in 64-bit lanes whose upper halves are arbitrary,
+inline.  And there, as in LLVM's kernels, 32-bit unsigned numbers live in 64-bit lanes whose upper halves are arbitrary,
 since the products of the random generator have 64 bits.
 """
 
@@ -19,24 +19,10 @@ from jax import Array, lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from holonax.compiler.ir.graph import Node
-from holonax.compiler.ir.operations import FLOATS
+from holonax.compiler.ir.operations import FLOATS, OPERATIONS
 from holonax.compiler.passes.schedule import Block, Items, Rounds, visit
 from holonax.compiler.passes.scheduled import Program
 from holonax.mechanics.noise import has_float64
-
-OPERATIONS: dict[str, Any] = {
-    "add": jnp.add, "subtract": jnp.subtract, "multiply": jnp.multiply, "divide": jnp.divide,
-    "negative": jnp.negative, "absolute": jnp.abs, "maximum": jnp.maximum, "minimum": jnp.minimum,
-    "floor": jnp.floor, "ceil": jnp.ceil, "rint": jnp.rint, "sqrt": jnp.sqrt, "cbrt": jnp.cbrt, "exp": jnp.exp,
-    "expm1": jnp.expm1, "log": jnp.log, "log1p": jnp.log1p, "sin": jnp.sin, "cos": jnp.cos, "tan": jnp.tan,
-    "arcsin": jnp.arcsin, "arccos": jnp.arccos, "arctan": jnp.arctan, "sinh": jnp.sinh, "cosh": jnp.cosh,
-    "tanh": jnp.tanh, "erf": jax.scipy.special.erf, "power": jnp.power, "arctan2": jnp.arctan2,
-    "fma": lambda x, y, z: x * y + z, "and": jnp.bitwise_and, "or": jnp.bitwise_or, "xor": jnp.bitwise_xor,
-    "not": jnp.bitwise_not, "shift_left": jnp.left_shift, "shift_right_logical": lax.shift_right_logical,
-    "shift_right_arithmetic": jnp.right_shift, "equal": jnp.equal, "not_equal": jnp.not_equal, "less": jnp.less,
-    "less_equal": jnp.less_equal, "greater": jnp.greater, "greater_equal": jnp.greater_equal,
-    "isfinite": jnp.isfinite, "select": jnp.where, "larger": lambda x, y: jnp.where(x > y, x, y),
-}  # fmt: skip
 
 TILE = 64
 """Paths that a CPU takes through their steps together: their numbers stay in the nearest cache."""
@@ -153,17 +139,21 @@ class Evaluation:
         """One operation."""
         if node.name == "entry":
             return self.values[node]
-        if node.name == "convert":
-            x = node.args[0]
-            return (self[x] if x.dtype == node.dtype else self.masked(x)).astype(self.kind(node.dtype))
-        if node.name == "bitcast":
-            bits = lax.bitcast_convert_type(self[node.args[0]].astype(node.args[0].dtype), jnp.dtype(node.dtype))
-            return bits.astype(self.kind(node.dtype))
-        if node.name == "shift_right_logical":
-            return lax.shift_right_logical(*jnp.broadcast_arrays(self.masked(node.args[0]), self[node.args[1]]))
-        if node.dtype == "bool":
-            return OPERATIONS[node.name](*map(self.masked, node.args))
-        return OPERATIONS[node.name](*(self[x] for x in node.args))
+        function = OPERATIONS[node.name].xla
+        if not callable(function):
+            return _BY_TYPE[node.name](self, node)
+        return function(*map(self.masked if node.dtype == "bool" else self.__getitem__, node.args))
+
+    def _convert(self, node: Node) -> Array:
+        x = node.args[0]
+        return (self[x] if x.dtype == node.dtype else self.masked(x)).astype(self.kind(node.dtype))
+
+    def _bitcast(self, node: Node) -> Array:
+        bits = lax.bitcast_convert_type(self[node.args[0]].astype(node.args[0].dtype), jnp.dtype(node.dtype))
+        return bits.astype(self.kind(node.dtype))
+
+    def _shift_right_logical(self, node: Node) -> Array:
+        return lax.shift_right_logical(*jnp.broadcast_arrays(self.masked(node.args[0]), self[node.args[1]]))
 
     # Loops.
 
@@ -211,3 +201,10 @@ class Evaluation:
 
         _, *end = lax.while_loop(going, body, (jnp.int32(0), *begin))
         self.values.update(zip((loop.results[i] for i in block.carried), end, strict=True))
+
+
+_BY_TYPE: dict[str, Callable[[Evaluation, Node], Array]] = {
+    "convert": Evaluation._convert,
+    "bitcast": Evaluation._bitcast,
+    "shift_right_logical": Evaluation._shift_right_logical,
+}
