@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("HOLONAX_CHECK", "1")  # programs are checked after every pass
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # or its threads would wait for those of other test processes
 
 sys.path.insert(0, str(Path(__file__).parent))

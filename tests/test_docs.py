@@ -24,7 +24,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_tests_named_in_the_docs_exist():
-    sources = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     for page in PAGES:
         for name in re.findall(r"`(test_\w+)`", page.read_text()):
             assert f"def {name}(" in sources, f"{page.name} names {name}"

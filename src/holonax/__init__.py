@@ -11,6 +11,7 @@ if os.environ.get("HOLONAX_ENABLE_X64", "1") != "0":
     jax.config.update("jax_enable_x64", True)
 
 from holonax import methods, studies, systems
+from holonax.engines.explain import explain
 from holonax.errors import (
     HolonaxError,
     InputError,
@@ -92,6 +93,7 @@ __all__ = [
     "WorkPrecision",
     "__version__",
     "eliminated",
+    "explain",
     "increments",
     "integrate",
     "methods",

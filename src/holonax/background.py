@@ -11,7 +11,7 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ def in_background(function: Callable[..., Result], *arguments: Any) -> Result:
 
 def in_order(
     function: Callable[[Item], Result], items: Iterable[Item], workers: int, meanwhile: Callable[[], None]
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """The results of `function`, computed by several threads, in the order of the items; never many ahead.
 
     What is pending when the caller stops asking, or is interrupted, is dropped.

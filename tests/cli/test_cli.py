@@ -63,7 +63,7 @@ def test_list_names_every_method_and_system(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(cli.console, "width", 200, raising=False)
     output = invoke("list")
-    for name in [*hx.systems.names(), *(type(method).__name__ for method in hx.Method.examples())]:
+    for name in [*hx.systems.names(), *(method.__name__ for method in hx.Method.listed), "lobatto(stages)"]:
         assert name in output
 
 
@@ -108,6 +108,15 @@ def test_converge_prints_tables_and_writes_a_report(tmp_path):
     assert page.count("<svg") == 1
     body = page.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xlink", "")
     assert "http" not in body  # nothing is fetched
+
+
+def test_methods_that_need_arguments(monkeypatch):
+    output = invoke("run", "pendulum(noise=None)", "-m", "Langevin(friction=1, temperature=0.5)", "--paths", "2")
+    assert "on pendulum(noise=None): 2 paths" in " ".join(output.split())
+    seen = []
+    monkeypatch.setattr(cli, "strong_orders", lambda system, methods, *others, **options: seen.extend(methods) or [])
+    invoke("converge", "pendulum:noise=None", "-m", "Langevin:1,0.5", "-m", "VPRK:lobatto(4)", "-m", "VPRK:RATTLE")
+    assert seen == [hx.Langevin(1.0, 0.5), hx.VPRK(hx.tableaux.lobatto(4)), hx.VPRK(hx.tableaux.RATTLE)]
 
 
 def test_weak_converge():
@@ -159,7 +168,12 @@ RUN = ("run", "oscillator", "-m", "EulerA", "--h", "0.25", "--paths", "4")
         (("run", "pendulum", "-m", "Kicked:scheme=often"), "scheme = 'often': choose one of 'symmetric'"),
         (("run", "pendulum", "-m", "Langevin"), "Langevin needs friction and temperature; write Langevin:friction,"),
         (("run", "pendulum", "-m", "Langevin:1,x"), "'x'"),
+        (("run", "pendulum", "-m", "Lobatto(4"), "there is no method 'Lobatto(4': '(' was never closed; write NAME or"),
+        (("run", "pendulum", "-m", "VPRK:rk4"), "tableau = 'rk4' is not a tableau"),
         (("run", "pendulum", "-m", "missing.py:x"), "missing.py is not a file"),
+        (("run", "pendulum(noise=loud)"), "noise = 'loud': choose one of 'sine'"),
+        (("run", "pendulum:weight=1"), "pendulum takes no argument 'weight=1'; it takes noise, sigma, gravity"),
+        (("run", "chain(x)"), "'chain(x)': '<' not supported between instances of 'str' and 'int'; pass other"),
         (("run", "pendulum", "--h", "tiny"), "'tiny' is not a step size"),
         (("run", "pendulum", "--h", "0.3"), "not a whole number"),
         (("run", "pendulum", "--h", "10^400"), "'10^400' is not a step size; it must be positive and finite"),
@@ -392,6 +406,8 @@ def test_names():
     assert naming.find_method("Kicked:midpoint") == hx.Kicked("midpoint")
     assert naming.find_method("Langevin:1,0.5") == hx.Langevin(1.0, 0.5)
     assert naming.find_method("Langevin:0.5,temperature=2,metropolis=True") == hx.Langevin(0.5, 2.0, metropolis=True)
+    assert naming.find_method("VPRK(lobatto(4))") == hx.VPRK(hx.tableaux.lobatto(4))
+    assert naming.find_system("chain:2").n == naming.find_system("chain(beads=2)").n == 6
     assert naming.find_step_sizes("2^-4..2^-6") == [2.0**-4, 2.0**-5, 2.0**-6]
     assert naming.find_step_sizes("2^-6..2^-4") == [2.0**-4, 2.0**-5, 2.0**-6]
     assert naming.find_step_sizes("0.1,0.05") == [0.1, 0.05]

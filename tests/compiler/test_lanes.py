@@ -13,6 +13,7 @@ from jax import lax
 
 import holonax as hx
 from holonax import engines
+from holonax.compiler import Target, compile_step
 from holonax.compiler.frontend.elimination import eliminate, substitute
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.frontend.newton import QUICK, derivative
@@ -20,8 +21,7 @@ from holonax.compiler.frontend.polynomial import quadratic
 from holonax.compiler.frontend.translate import array_of, look, run_closed
 from holonax.compiler.ir.graph import Build, Loop
 from holonax.compiler.ir.operations import BY_TYPE, OPERATIONS, evaluate
-from holonax.compiler.passes.schedule import Block
-from holonax.compiler.program import Target, program
+from holonax.compiler.ir.program import Block
 from holonax.engines.cuda import emit as cuda_emit
 from holonax.engines.llvm import instructions as llvm_instructions
 from holonax.engines.xla import emit as xla_emit
@@ -223,12 +223,12 @@ def blocks(items):
     return [item for item in items if isinstance(item, Block)]
 
 
-TARGET = Target(FUNCTIONS, most=10**6)
+TARGET = Target("llvm", FUNCTIONS, most=10**6)
 
 
 def compiled(name, method, **arguments):
     e = entry(name) if not arguments else getattr(hx.systems, name)(**arguments)
-    return program(e.system, method, e.n, "float64", TARGET)
+    return compile_step(e.system, method, e.n, "float64", TARGET)
 
 
 def floats(block):
@@ -241,18 +241,18 @@ def test_linear_and_quadratic_equations_are_solved_without_iteration():
     for name, method, rare in (
         ("pendulum", hx.EulerA(), 2), ("pendulum", hx.Kicked("symmetric"), 3), ("oscillator", hx.Rattle(), 1)
     ):  # fmt: skip
-        loops = blocks(compiled(name, method).schedule.body)
+        loops = blocks(compiled(name, method).body)
         assert [block.loop.rare for block in loops] == [True] * rare
     # The torus is no quadric; with a mass that depends on the unknowns everything is iterated.
-    torus, *_ = blocks(compiled("torus", hx.Rattle()).schedule.body)
+    torus, *_ = blocks(compiled("torus", hx.Rattle()).body)
     assert not torus.loop.rare or floats(torus) > 3
-    ellipsoid = blocks(compiled("ellipsoid", hx.EulerA()).schedule.body)[0]
+    ellipsoid = blocks(compiled("ellipsoid", hx.EulerA()).body)[0]
     assert floats(ellipsoid) == 5
     assert ellipsoid.loop.most == QUICK
 
 
 def test_the_first_iteration_of_multipliers_comes_before_the_loop():
-    newton, careful, _ = blocks(compiled("chain", hx.EulerA(), beads=3).schedule.body)
+    newton, careful, _ = blocks(compiled("chain", hx.EulerA(), beads=3).body)
     assert newton.loop.most == QUICK
     assert floats(newton) == 4
     assert careful.loop.rare  # what is seldom asked for is not computed otherwise
@@ -293,14 +293,14 @@ def test_quadratics_without_a_root_or_with_two_that_coincide():
 def test_functions_at_the_end_of_a_step_are_not_computed_again():
     def kept(method):
         made = compiled("pendulum", method)
-        return [made.carried[i] for i in made.changing if i >= 3 * 3 + 4]
+        return [made.carried[i] for i in made.changing if i >= made.track.size]
 
     assert len(kept(hx.Rattle())) == 3  # the cosines of the noise
     assert not kept(hx.EulerA())  # whose noise acts at the beginning only
 
 
 def test_the_work_of_a_chain_grows_with_its_length():
-    eight, sixteen = (compiled("chain", hx.EulerA(), beads=beads).schedule.size() for beads in (8, 16))
+    eight, sixteen = (compiled("chain", hx.EulerA(), beads=beads).size for beads in (8, 16))
     assert sixteen < 2.3 * eight
 
 

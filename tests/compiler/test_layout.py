@@ -1,4 +1,4 @@
-"""Loops over the links of a chain: found in the schedule, laid out in memory, and the same as written out."""
+"""Loops over the links of a chain: found in a program, laid out in memory, and the same as written out."""
 
 from collections import defaultdict
 from functools import cache
@@ -8,27 +8,29 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.compiler import compile_step
+from holonax.compiler.ir.check import check
 from holonax.compiler.ir.graph import Build, Loop, Table
 from holonax.compiler.ir.operations import evaluate
-from holonax.compiler.passes.eager import eager
-from holonax.compiler.passes.layout import Layout, Rolled
+from holonax.compiler.ir.program import Block, Inputs, Program, Rounds, pieces
+from holonax.compiler.ir.target import Target
+from holonax.compiler.ir.track import TrackLayout
+from holonax.compiler.passes.asap import compute_as_soon_as_possible
 from holonax.compiler.passes.places import MEMORY, NEXT, NOW, Places
 from holonax.compiler.passes.repeats import FEWEST, Repeat, repeats
-from holonax.compiler.passes.schedule import Block, Rounds, Schedule, pieces
-from holonax.compiler.passes.scheduled import Program
-from holonax.compiler.program import program
+from holonax.compiler.passes.rerolling import Layout, Rolled, roll_loops
 from holonax.engines import llvm
-from holonax.engines.llvm import kernel as llvm_kernel
 from support import heavy
 
 BEADS = 36
 METHODS = [hx.EulerA(), heavy(hx.Rattle()), heavy(hx.Kicked())]
+LOOPS, WRITTEN_OUT = llvm.TARGET._replace(long=0), llvm.TARGET._replace(long=None)
 
 
 @cache
-def chain(method, dtype="float64"):
+def chain(method, dtype="float64", target=LOOPS):
     e = hx.systems.chain(BEADS, 0.3)
-    return program(e.system, method, e.n, dtype, llvm.TARGET)
+    return compile_step(e.system, method, e.n, dtype, target)
 
 
 def beads(kind):
@@ -65,23 +67,23 @@ def test_loops_are_found_where_operations_repeat_themselves():
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_most_of_a_long_chain_is_loops(method):
-    layout = Layout(eager(chain(method)))
-    parts = [part for parts in layout.parts.values() for part in parts]
+    parts = [part for parts in chain(method).layout.parts.values() for part in parts]
     rolled = sum(len(part.body) * part.times for part in parts if isinstance(part, Rolled))
-    assert rolled > 0.5 * chain(method).schedule.size()
+    assert rolled > 0.5 * chain(method).size
 
 
 class Machine:
     """Computes a step twice, with random inputs: node by node, and as the layout says, through its memory."""
 
     def __init__(self, program):
-        self.program, self.final, self.layout = program, program.schedule.final, Layout(program)
+        self.program, self.final, self.layout = program, program.final, program.layout or Layout(program)
         self.places = self.layout.places
         self.random = np.random.default_rng(0)
         self.truth, self.names, self.memory, self.tables = {}, {}, {}, {}
-        for node in (*program.key, *program.path, program.h, program.step, *program.carried):
+        inputs = program.inputs
+        for node in (*inputs.key, *inputs.path, inputs.h, inputs.step, *program.carried):
             self.truth[node] = self.names[node] = self.input(node)
-        for node in program.schedule.before:
+        for node in program.before:
             self.truth[node] = self.names[node] = self.compute(node, self.expected)
             self.store(node, self.truth[node])
         for node in program.carried:
@@ -130,7 +132,7 @@ class Machine:
         carried, results = self.program.carried, self.program.results
         for _ in range(number):
             with np.errstate(all="ignore"):
-                self.run(self.program.schedule.body)
+                self.run(self.program.body)
             ends = {carried[i]: self.expected(results[i]) for i in self.program.changing}
             self.move([(carried[i], results[i]) for i in self.program.changing], self.places.twins)
             others = {NOW: NEXT, NEXT: NOW, MEMORY: MEMORY}
@@ -200,20 +202,19 @@ class Machine:
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_every_value_is_found_where_it_was_put(method):
-    Machine(eager(chain(method))).steps(2)
+    Machine(chain(method)).steps(2)
 
 
 @pytest.mark.parametrize(
     ("method", "dtype"), [(hx.EulerA(), "float64"), heavy(hx.EulerA(), "float32"), heavy(hx.Kicked(), "float64")]
 )
-def test_loops_and_written_out_code_agree(method, dtype, monkeypatch):
+def test_loops_and_written_out_code_agree(method, dtype):
     e, paths, runs = hx.systems.chain(BEADS, 0.3), 16, []
     states = hx.State(*(np.tile(np.asarray(x, dtype), (paths, 1)) for x in (e.start.q, e.start.p, e.start.p)))
     states.p[3] *= 0.0
     states.p[3, 1] = 1e3  # far too fast: this path fails, the others do not notice
-    for many in (0, 10**9):
-        monkeypatch.setattr(llvm_kernel, "MANY", many)
-        runner = llvm.LlvmRunner(chain(method, dtype))
+    for target in (LOOPS, WRITTEN_OUT):
+        runner = llvm.LlvmRunner(chain(method, dtype, target))
         carried, q, p = runner.advance(
             runner.begin(states, {}), np.arange(paths, dtype=np.uint64), 7, 2.0**-7, 0, 12, 4
         )
@@ -227,15 +228,15 @@ def test_loops_and_written_out_code_agree(method, dtype, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["heavy", "springs", "ring"])
 def test_relatives_of_the_chain(kind):
-    machine = Machine(eager(program(beads(kind), hx.EulerA(), 3 * BEADS, "float64", llvm.TARGET)))
+    machine = Machine(compile_step(beads(kind), hx.EulerA(), 3 * BEADS, "float64", LOOPS))
     assert any(isinstance(part, Rolled) for parts in machine.layout.parts.values() for part in parts)
     machine.steps(2)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_no_state_is_copied(method):
-    program = eager(chain(method))
-    places, final = Layout(program).places, program.schedule.final
+    program = chain(method)
+    places, final = program.layout.places, program.final
     copies = [
         node
         for node, result in zip(program.carried, program.results, strict=True)
@@ -323,27 +324,34 @@ def made_up(seed):
     for user, nodes in ((failure, failure.begin), ((failure, "body"), failure.body), (outermost, outermost.body)):
         for node in nodes:
             used_by[node].add(user)
-    schedule = Schedule.__new__(Schedule)
-    schedule.build, schedule.expansions, schedule.stands_for, schedule.used_by = build, {}, {}, used_by
-    schedule.outermost, schedule.needed = outermost, {outermost: set(range(40))}
-    schedule.before, schedule.body = [], [*body, Block(loop, list(range(30)), [], inside), *additions, *after, never]
-    schedule.body.append(Block(failure, list(range(41)), [], []))
-    return Program(12, 0, "float64", outermost, schedule, number, (), (), h, (), [])
+    inputs, track = Inputs(number, (), (), h, ()), TrackLayout.of(12, 0)
+    program = Program(Target("llvm", {}, most=10**6), "float64", track, build, outermost, failure, inputs)
+    program.used_by, program.needed = used_by, {outermost: set(range(40))}
+    program.body = [*body, Block(loop, list(range(30)), [], inside), *additions, *after, never]
+    program.body.append(Block(failure, list(range(41)), [], []))
+    check(program, "making it up")
+    return program
+
+
+def rolled(program):
+    program = compute_as_soon_as_possible(program)
+    check(program, "scheduling")
+    return roll_loops(program)
 
 
 def test_made_up_programs():
-    rolled, twins, moved = 0, 0, 0
+    loops, twins, moved = 0, 0, 0
     for seed in range(40):
         program = made_up(seed)
-        plain, machine = Machine(program), Machine(eager(program))
+        plain, machine = Machine(program), Machine(rolled(program))
         for each in (plain, machine):
             each.steps(2)
         for node in program.carried:
             np.testing.assert_allclose(machine.truth[node], plain.truth[node], rtol=1e-9)
-        rolled += sum(isinstance(part, Rolled) for parts in machine.layout.parts.values() for part in parts)
+        loops += sum(isinstance(part, Rolled) for parts in machine.layout.parts.values() for part in parts)
         twins += len(machine.places.twins)
-        moved += machine.program.schedule.body != program.schedule.body
-    assert rolled > 60
+        moved += machine.program.body != program.body
+    assert loops > 60
     assert twins > 3
     assert moved > 30
 
@@ -354,7 +362,7 @@ def states_in_memory():
     places, new = Places(program), program.results[0].value[0].begin[:30]
     places.slice(program.carried[:30])
     places.time = 1
-    places.computed.update(dict.fromkeys([*new, program.schedule.body[0]], 1))
+    places.computed.update(dict.fromkeys([*new, program.body[0]], 1))
     return program, places, new
 
 
@@ -364,7 +372,7 @@ def test_new_states_lie_as_the_old_ones():
     assert places.twins == {0: 1}
     assert places.slice([*new[1:], program.carried[35]]) is None  # an old state among new ones
     assert places.slice(program.carried[1:31]).array == 2
-    assert places.slice([program.schedule.body[0], *new[:20]]) == (1, -1, 1)
+    assert places.slice([program.body[0], *new[:20]]) == (1, -1, 1)
     places.allocate([])
     assert places.slot(0, 7)[1] == places.slot(1, 7)[1]
     assert places.slot(1, -1)[1] == 0
@@ -381,14 +389,14 @@ def test_an_array_has_one_twin():
 
 def test_what_was_computed_before_all_steps_has_no_twin():
     program, places, new = states_in_memory()
-    assert places.slice([program.h, *program.carried[:20]]) == (0, -1, 1)
+    assert places.slice([program.inputs.h, *program.carried[:20]]) == (0, -1, 1)
     assert places.write(new).array == 1
     assert places.twins == {}
 
 
 def test_states_share_memory_with_nothing():
     program, places, _ = states_in_memory()
-    later = program.schedule.body[1:31]
+    later = program.body[1:31]
     places.time = 2
     places.computed.update(dict.fromkeys(later, 2))
     places.write(later)
@@ -397,19 +405,18 @@ def test_states_share_memory_with_nothing():
 
 
 def test_what_stood_for_a_node_stands_for_another():
-    schedule = made_up(0).schedule
-    old, new, x = schedule.body[:3]
-    users = schedule.used_by[old] | schedule.used_by[new]
-    schedule.stands_for[x] = old
-    schedule.exchange(old, new)
-    assert schedule.final(old) is schedule.final(x) is new
-    assert schedule.used_by[new] == users
+    program = made_up(0)
+    old, new, x = program.body[:3]
+    users = program.used_by[old] | program.used_by[new]
+    program.stands_for[x] = old
+    program.exchange(old, new)
+    assert program.final(old) is program.final(x) is new
+    assert program.used_by[new] == users
 
 
-def test_kernels_of_made_up_programs(monkeypatch):
-    monkeypatch.setattr(llvm_kernel, "MANY", 0)
+def test_kernels_of_made_up_programs():
     for seed in range(20):
-        machine = Machine(made_up(seed))
+        machine = Machine(rolled(made_up(seed)))
         program = machine.program
         arrays = [np.full(8, machine.truth[node]) for node in program.carried]
         function, alive = llvm.machine_code(program, 8)

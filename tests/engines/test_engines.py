@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax import engines
-from holonax.compiler import program as programs
-from holonax.engines import base, plain
+from holonax import compiler, engines
+from holonax.engines import lanes, plain
 from support import BRIEF, entry, heavy
 
 AVAILABLE = [name for name, engine in engines.ENGINES.items() if engine.missing() is None]
@@ -33,7 +32,7 @@ def plain_end(name, method, path):
 
 def check_agreement(name, method, engine):
     e, result = entry(name), run(name, method, engine)
-    assert isinstance(engines.runner(engine, e.system, method, e.n, "float64"), base.LaneRunner)
+    assert isinstance(engines.runner(engine, e.system, method, e.n, "float64"), lanes.LaneRunner)
     path = plain_end(name, method, 4)
     np.testing.assert_allclose(result.q[4], path.q[::50], rtol=0, atol=1e-9)
     np.testing.assert_allclose(result.p[4], path.p[::50], rtol=0, atol=1e-9)
@@ -82,7 +81,7 @@ def test_much_noise_is_the_same_noise(engine, method):
     result = hx.simulate(many, method, start, engine=engine, **arguments)
     noise = hx.increments(many, h=2.0**-4, steps=16, seed=5, path=39)
     np.testing.assert_allclose(result.p[39], hx.integrate(many, method, start, noise).p, rtol=0, atol=1e-12)
-    made = engines.runner(engine, many, method, 35, "float64").program.schedule
+    made = engines.runner(engine, many, method, 35, "float64").program
     assert len(made.entries) == (engine != "cuda")
 
 
@@ -157,13 +156,13 @@ def test_observables_see_the_same_on_every_engine(engine):
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_one_compilation_per_system_method_type_and_engine(engine, monkeypatch):
     made = []
-    original = programs.Schedule
+    original = compiler.run_passes
 
     def counted(*arguments):
         made.append(1)
         return original(*arguments)
 
-    monkeypatch.setattr(programs, "Schedule", counted)
+    monkeypatch.setattr(compiler, "run_passes", counted)
     system = hx.System(lambda q, v: 0.5 * v @ v - q[1], constraint=lambda q: q @ q - 1.0, noise=lambda q: q[0], n=2)
     start = hx.start(system, q=[1.0, 0.0])
     first = {"t1": 0.5, "h": 0.125, "paths": 3, "engine": engine, "progress": False}

@@ -13,8 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,8 +24,11 @@ import numpy as np
 from holonax.cli.files import prepare_folder
 from holonax.cli.naming import find_method, find_step_size, find_step_sizes, find_system, name_of, users_error
 from holonax.cli.report import write_report, write_run
+from holonax.cli.signals import stoppable
 from holonax.errors import HolonaxError, InputError, Interrupted, SimulationError
 from holonax.methods.base import Method
+from holonax.methods.tableaux import TABLEAUX
+from holonax.methods.text import required
 from holonax.numerics.newton import Status
 from holonax.observables import Mean
 from holonax.simulation.run import Run
@@ -65,8 +67,9 @@ class OnFailure(StrEnum):
     MARK = "mark"
 
 
-_METHODS = "EulerA, Rattle, Lobatto:4, Kicked:midpoint, Langevin:FRICTION,TEMPERATURE, ..., or file.py:name"
-SystemName = Annotated[str, typer.Argument(help="A name from the catalogue, or file.py:name.")]
+_METHODS = "EulerA, Lobatto:4, Langevin:1,0.5,metropolis=True, VPRK:RATTLE, 'VPRK(lobatto(4))', ..., or file.py:name"
+_SYSTEMS = "A name from the catalogue, with arguments as in pendulum:noise=None, or file.py:name."
+SystemName = Annotated[str, typer.Argument(help=_SYSTEMS)]
 MethodName = Annotated[str, typer.Option("--method", "-m", help=f"{_METHODS}.")]
 MethodNames = Annotated[list[str], typer.Option("--method", "-m", help=f"{_METHODS}; may be repeated.")]
 Paths = Annotated[int, typer.Option(help="Number of paths.")]
@@ -112,13 +115,12 @@ def list_all() -> int:
     """
     columns = ("method", "order", "strong", "weak", "symplectic", "symmetric", "on T*S", "unknowns")
     rows = []
-    for method in Method.examples():
-        flags = (method.symplectic, method.symmetric, method.keeps_manifold)
-        orders = (str(method.order), f"{method.strong_order:g}", str(method.weak_order))
-        rows.append(
-            (name_of(method), *orders, *("yes" if flag else "no" for flag in flags), method.cost.replace(" ", ""))
-        )
+    for kind in Method.listed:
+        usage = f"{kind.__name__}:{','.join(required(kind))}"
+        rows += [_properties(method) for method in kind.typical()] or [(usage, *[""] * (len(columns) - 1))]
     _show("Methods", columns, rows)
+    tableaux = [f"{name}({', '.join(required(one))})" if callable(one) else name for name, one in TABLEAUX.items()]
+    _say(f"Tableaux: {', '.join(tableaux)}")
     rows = []
     for name in systems.names():
         entry = find_system(name)
@@ -203,6 +205,13 @@ def converge(
     return _failure_code(any(study.failed.any() for study in studies), on_failure)
 
 
+def _properties(method: Method) -> tuple[str, ...]:
+    """The row of a method in the table."""
+    orders = (str(method.order), f"{method.strong_order:g}", str(method.weak_order))
+    flags = (method.symplectic, method.symmetric, method.keeps_manifold)
+    return (name_of(method), *orders, *("yes" if flag else "no" for flag in flags), method.cost.replace(" ", ""))
+
+
 def _show_run(title: str, entry: Entry, result: Run) -> None:
     """The energy in the course of time, how well the equations were solved, and which paths failed."""
     energy, failures = result.observed["energy"], result.status[result.status != 0]
@@ -273,31 +282,11 @@ def _complain(text: str) -> None:
     complaints.print("".join(c if c.isprintable() else " " for c in text), soft_wrap=True)
 
 
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Being asked to stop in either way raises KeyboardInterrupt; the list says which have come."""
-    received: list[int] = []
-
-    def interrupt(number: int, frame: object) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    handled = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}  # nohup means it
-    for number in handled:
-        signal.signal(number, interrupt)
-    try:
-        yield received
-    finally:
-        for number, old in handled.items():
-            signal.signal(number, old)
-
-
 def main() -> None:
     """Entry point: exit codes and single lines for what can go wrong, also in the arguments and by signals."""
     if hasattr(console.file, "reconfigure"):
         console.file.reconfigure(errors="backslashreplace")  # an ASCII terminal shows what it can
-    with _signals() as received:
+    with stoppable() as received:
         try:
             code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
         except Exception as error:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import difflib
 import importlib.util
-import inspect
 import math
 import sys
 import traceback
-from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,48 +14,38 @@ from holonax import systems
 from holonax.errors import InputError, shown
 from holonax.inputs.blame import first_line
 from holonax.methods.base import Method
-from holonax.numerics.newton import Newton
+from holonax.methods.text import read, unknown, written
 from holonax.systems.entry import Entry
 
 _USERS = "holonax_user_"  # before the names of modules made from users' files: theirs may be called json.py
 
 
 def find_system(name: str) -> Entry:
-    """A catalogue entry, or `file.py:name`: an `hx.Entry`, or a function that returns one, from a file of yours."""
+    """A catalogue entry, or `file.py:name`: an `hx.Entry`, or a function that returns one, from a file of yours.
+
+    `pendulum`, `pendulum(noise=None)`, `chain:8`.
+    """
     path, _, attribute = name.rpartition(":")
-    if path:
+    if path and path not in systems.names():
         return _from_file(path, attribute, Entry)
-    if name not in systems.names():
-        remedy = f"; a file of yours is named as {name}:NAME" if name.endswith(".py") else ""
-        raise InputError(_unknown(f"system {name!r}", name, systems.names()) + remedy)
-    return getattr(systems, name)()
+    if name.endswith(".py"):
+        raise InputError(f"there is no system {name!r}; a file of yours is named as {name}:NAME")
+    return read(name, "system", {one: getattr(systems, one) for one in systems.names()})
 
 
 def find_method(name: str) -> Method:
-    """A method by class name, with its arguments after a colon, or `file.py:name` as for systems.
+    """A method by a text for `Method.parse`, or `file.py:name` as for systems.
 
-    `EulerA`, `Lobatto:4`, `Kicked:midpoint`, `Langevin:1,0.5,metropolis=True`.
+    `EulerA`, `Lobatto:4`, `Kicked:midpoint`, `Langevin:1,0.5,metropolis=True`, `VPRK(lobatto(3))`.
     """
-    kind, _, text = name.partition(":")
     path, _, attribute = name.rpartition(":")
-    if path.endswith(".py"):
-        return _from_file(path, attribute, Method)
-    known = {method.__name__: method for method in _methods(Method)}
-    if kind not in known:
-        raise InputError(_unknown(f"method {kind!r}", kind, known))
-    given = _arguments(known[kind], text)
-    try:
-        return known[kind](**given)
-    except InputError:
-        raise
-    except (AttributeError, TypeError, ValueError) as error:  # of a value that is not of the right type
-        raise InputError(f"{name}: {error}; a method may also be named as file.py:name") from error
+    return _from_file(path, attribute, Method) if path.endswith(".py") else Method.parse(name)
 
 
 def name_of(method: Method) -> str:
-    """The name by which `find_method` finds a method."""
-    values = [str(getattr(method, one)) for one in _takes(type(method))]
-    return ":".join([type(method).__name__, ",".join(values)] if values else [type(method).__name__])
+    """The shortest name by which `find_method` finds a method, with a colon: brackets need quotes in a shell."""
+    kind, _, arguments = written(method).removesuffix(")").partition("(")
+    return f"{kind}:{arguments}" if arguments else kind
 
 
 def find_step_size(text: str) -> float:
@@ -107,51 +93,12 @@ def users_error(error: BaseException) -> str | None:
     return None if place is None else f"{_summary(error)} ({place})"
 
 
-def _methods(base: Any) -> Iterator[Any]:
-    """All methods; a class that is not final is only a base."""
-    if "__final__" in vars(base):
-        yield base
-    for method in base.__subclasses__():
-        yield from _methods(method)
-
-
-def _takes(method: Any) -> dict[str, inspect.Parameter]:
-    """What a method takes by name: everything but how its equations are solved."""
-    parameters = inspect.signature(method).parameters
-    return {name: one for name, one in parameters.items() if not isinstance(one.default, Newton)}
-
-
-def _arguments(method: Any, text: str) -> dict[str, Any]:
-    """The arguments of a method from `1,0.5,name=value`."""
-    parameters = _takes(method)
-    takes, given = [*parameters], {}
-    for position, word in enumerate(text.split(",") if text else []):
-        key, named, value = word.rpartition("=")
-        if not named:
-            key = takes[position] if position < len(takes) else ""
-        if key not in takes or key in given:
-            raise InputError(f"{method.__name__} takes no argument {word!r}; it takes {', '.join(takes) or 'none'}")
-        given[key] = _value(value)
-    needed = [name for name, one in parameters.items() if one.default is one.empty]
-    if not given.keys() >= {*needed}:
-        raise InputError(f"{method.__name__} needs {' and '.join(needed)}; write {method.__name__}:{','.join(needed)}")
-    return given
-
-
-def _value(text: str) -> Any:
-    """A number, True, False or None if it reads as one, otherwise the text."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
 def _from_file(path: str, attribute: str, kind: Any) -> Any:
     """The `kind` of thing that is called `attribute` in a file, or that it returns if it is a function."""
     module = _load(path)
     if attribute not in vars(module):
         names = [name for name in vars(module) if not name.startswith("_")]
-        raise InputError(_unknown(f"{attribute!r} in {path}", attribute, names))
+        raise InputError(unknown(f"{attribute!r} in {path}", attribute, names))
     found = getattr(module, attribute)
     if callable(found) and not isinstance(found, kind):
         try:
@@ -186,11 +133,3 @@ def _load(path: str) -> ModuleType:
 
 def _summary(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error)}".removesuffix(": ")
-
-
-def _unknown(what: str, name: str, known: Collection[str]) -> str:
-    """That there is no such name, which ones look like it, and which ones there are."""
-    lower = {one.lower(): one for one in known}
-    close = [lower[one] for one in difflib.get_close_matches(name.lower(), lower)]
-    meant = f" (did you mean {' or '.join(close)}?)" if close else ""
-    return f"there is no {what}{meant}; choose one of {', '.join(known)}"

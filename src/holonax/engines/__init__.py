@@ -1,4 +1,4 @@
-"""How a chunk of paths runs.  A new engine is a module here with `missing` and `prepare`, and its name in `ENGINES`."""
+"""How a chunk of paths runs.  A new engine is a module here (see `engines.llvm.runner`), and its name in `ENGINES`."""
 
 from __future__ import annotations
 

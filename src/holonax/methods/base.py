@@ -12,6 +12,7 @@ from jax import Array
 from holonax.inputs.checks import instance
 from holonax.mechanics.noise import Increment
 from holonax.mechanics.system import State, System
+from holonax.methods.text import read
 from holonax.numerics.newton import Newton, Solved
 
 
@@ -49,10 +50,12 @@ class Method(ABC):
         keeps_manifold: whether states stay on $T^*S$.
         cost: unknowns of the equations that a step solves, before the projection's n + k.
         outcomes: names of what a step may come to, for methods that accept or reject; a run counts them.
+        listed: the methods that come with holonax; one's own are used without being listed.
     """
 
     symplectic: ClassVar[bool] = True
     keeps_manifold: ClassVar[bool] = True
+    listed: ClassVar[tuple[type[Method], ...]]  # what comes with holonax, in methods/__init__.py, which imports it all
 
     def __post_init__(self) -> None:
         instance("newton", getattr(self, "newton", Newton()), Newton, "pass one such as hx.Newton(max_iterations=25)")
@@ -103,9 +106,27 @@ class Method(ABC):
         """Advance one path by one step."""
 
     @classmethod
+    def typical(cls) -> Iterator[Method]:
+        """The instances of a listed class that tests, tables and demos show: the default one, unless it has others."""
+        yield cls()
+
+    @classmethod
     def examples(cls) -> Iterator[Method]:
-        """The instances that tests, tables and demos show; a class that is not final is only a base."""
-        if "__final__" in vars(cls):
-            yield cls()
-        for subclass in cls.__subclasses__():
-            yield from subclass.examples()
+        """The typical instances of all listed methods, as far as they belong to this class."""
+        return (method for kind in Method.listed for method in kind.typical() if isinstance(method, cls))
+
+    @staticmethod
+    def parse(text: str) -> Method:
+        """The method that a text describes, one of those that come with holonax.
+
+        Arguments are numbers, words, methods, `Newton(...)` and tableaux: `RATTLE`, `LOBATTO_32`, `lobatto(stages)` or
+        `Tableau(a, b, nu, kappa)`.  `Name:arguments` is the same as `Name(arguments)`.
+
+        >>> import holonax as hx
+        >>> hx.Method.parse("Langevin(friction=1, temperature=0.5, core=Rattle())").core
+        Rattle()
+        >>> hx.Method.parse("VPRK(lobatto(4))").order, hx.Method.parse("Kicked:midpoint")
+        (6, Kicked(scheme='midpoint'))
+        """
+        instance("text", text, str, "pass one such as 'Lobatto(4)'")
+        return read(text, "method", {kind.__name__: kind for kind in Method.listed})

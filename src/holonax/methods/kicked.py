@@ -51,7 +51,7 @@ class Kicked(Method):
         super().__post_init__()
 
     @classmethod
-    def examples(cls) -> Iterator[Method]:
+    def typical(cls) -> Iterator[Method]:
         """All schemes."""
         return (cls(scheme) for scheme in KICKS)
 

@@ -81,32 +81,51 @@ IN_DOUBT = -1
 """Status of a path whose last step was a trial that did not come off, and is to be taken again."""
 
 
-def advance(
-    system: System, method: Method, track: Track, key: Array, path: Array, step: Array, h: Array, trial: bool = False
-) -> Track:
-    """One step of one path of an ensemble, with the noise that belongs to it: what every engine repeats.
+class Failure(NamedTuple):
+    """What is to be remembered of a step if it fails."""
 
-    In a `trial`, equations that are not solved mean no failure: the path is `IN_DOUBT`, and otherwise as it was.
+    status: Array
+    residual: Array
+    iterations: Array  # the largest number so far
+
+
+def try_step(
+    system: System, method: Method, track: Track, key: Array, path: Array, step: Array, h: Array
+) -> tuple[Array, Track, Failure]:
+    """One step of one path of an ensemble, with the noise that belongs to it.
+
+    Returns whether the path stays where it was, because this step fails or one before did; where the step leads
+    otherwise; and what `go_back` needs.  Engines compute that in a branch of its own, which is seldom taken.
     """
     state, fate = track
     noise = draw(key, path, step, h, method.noises(system, state.q.shape[0]))
     new, report = attempt(system, method, state, noise)
-    before = fate.status != Status.CONVERGED
     larger = report.residual > fate.residual  # a residual that is NaN is that of a failure
     residual = jnp.where(larger, report.residual, fate.residual)
     iterations = jnp.maximum(fate.iterations, report.iterations)
+    counts = fate.counts + (report.outcome == np.arange(len(method.outcomes)))
+    stays = (fate.status != Status.CONVERGED) | (report.status != Status.CONVERGED)
+    ahead = Track(new, Fate(fate.status, fate.failed_step, residual, iterations, counts))
+    return stays, ahead, Failure(report.status, report.residual, iterations)
 
-    def stay() -> Track:
-        now = Fate(report.status, step, report.residual, iterations, fate.counts)
-        if trial:
-            now = fate._replace(status=jnp.full((), IN_DOUBT, jnp.int32), failed_step=step)
-        return Track(state, jax.tree.map(lambda old, new: jnp.where(before, old, new), fate, now))
 
-    def go_on() -> Track:
-        counts = fate.counts + (report.outcome == np.arange(len(method.outcomes)))
-        return Track(new, Fate(fate.status, fate.failed_step, residual, iterations, counts))
+def go_back(track: Track, failure: Failure, step: Array, trial: bool = False) -> Track:
+    """The path as it was before a step that failed, and remembers that, unless it had failed before.
 
-    return lax.cond(before | (report.status != Status.CONVERGED), stay, go_on)  # the rare case first
+    In a `trial`, equations that are not solved mean no failure: the path is `IN_DOUBT`, and otherwise as it was.
+    """
+    state, fate = track
+    now = Fate(failure.status, step, failure.residual, failure.iterations, fate.counts)
+    if trial:
+        now = fate._replace(status=jnp.full((), IN_DOUBT, jnp.int32), failed_step=step)
+    before = fate.status != Status.CONVERGED
+    return Track(state, jax.tree.map(lambda old, new: jnp.where(before, old, new), fate, now))
+
+
+def advance(system: System, method: Method, track: Track, key: Array, path: Array, step: Array, h: Array) -> Track:
+    """One step of one path of an ensemble: what every engine repeats."""
+    stays, ahead, failure = try_step(system, method, track, key, path, step, h)
+    return lax.cond(stays, lambda: go_back(track, failure, step), lambda: ahead)
 
 
 def integrate(system: System, method: Method, start: State, increments: Increment) -> Path:

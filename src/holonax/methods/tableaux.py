@@ -8,6 +8,7 @@ Lagrange polynomials $\ell_j$ of the nodes.  Its symplectic conjugate is Lobatto
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from functools import cache
 
@@ -92,6 +93,13 @@ def _lobatto_32() -> Tableau:
 
 LOBATTO_32 = _lobatto_32()
 """Lobatto IIIA with 3 stages and the noise weights of strong order 3/2 (docs/errata.md, E3)."""
+
+TABLEAUX: dict[str, Tableau | Callable[..., Tableau]] = {
+    "RATTLE": RATTLE,
+    "LOBATTO_32": LOBATTO_32,
+    "lobatto": lobatto,
+}
+"""Tableaux, and functions that return one, by the names that `Method.parse` knows."""
 
 
 def _symmetric_kicks() -> Kicks:

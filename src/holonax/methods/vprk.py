@@ -154,7 +154,7 @@ class VPRK(_PartitionedRungeKutta):
         super().__post_init__()
 
     @classmethod
-    def examples(cls) -> Iterator[Method]:
+    def typical(cls) -> Iterator[Method]:
         """None: `Rattle`, `Lobatto` and `Lobatto32` are its examples."""
         yield from ()
 
@@ -190,7 +190,7 @@ class Lobatto(_PartitionedRungeKutta):
         super().__post_init__()
 
     @classmethod
-    def examples(cls) -> Iterator[Method]:
+    def typical(cls) -> Iterator[Method]:
         """3 to 6 stages; with 2 it is `Rattle`."""
         return (cls(stages) for stages in (3, 4, 5, 6))
 

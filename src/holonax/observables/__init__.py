@@ -10,7 +10,7 @@ from holonax.observables.histogram import Histogram, HistogramResult
 from holonax.observables.maximum import Max, MaxResult
 from holonax.observables.mean import Mean, MeanResult
 from holonax.observables.moments import Moments, MomentsResult
-from holonax.observables.view import Grid, Seen, View
+from holonax.observables.view import Grid, Readings, View
 
 __all__ = [
     "Autocorrelation",
@@ -25,6 +25,6 @@ __all__ = [
     "Moments",
     "MomentsResult",
     "Observable",
-    "Seen",
+    "Readings",
     "View",
 ]

@@ -14,7 +14,7 @@ from holonax.errors import InputError
 from holonax.inputs.checks import at_least, memory
 from holonax.observables.base import Observable, Over
 from holonax.observables.spread import at_least_one, shares
-from holonax.observables.view import Seen, View
+from holonax.observables.view import Readings, View
 from holonax.warn import warn
 
 WINDOW = 5
@@ -121,28 +121,28 @@ class Autocorrelation(Observable):
         counts = np.zeros((self.lags, paths, *(1,) * len(view.shape)), bool)
         return _Carry(values, counts, super().begin(view, paths))
 
-    def update(self, carry: _Carry, seen: Seen) -> _Carry:
+    def update(self, carry: _Carry, readings: Readings) -> _Carry:
         """Pairs whose later value is in the block, and the last values."""
-        values = jnp.concatenate([carry.values, seen.kept])
-        counts = jnp.concatenate([carry.counts, seen.counts])
-        rows = len(seen.values)
+        values = jnp.concatenate([carry.values, readings.kept])
+        counts = jnp.concatenate([carry.counts, readings.counts])
+        rows = len(readings.values)
 
         def at(lag: Array) -> _Pairs:
             def earlier(x: Array) -> Array:
                 return lax.dynamic_slice_in_dim(x, self.lags - lag, rows)
 
-            both = seen.counts & earlier(counts)
+            both = readings.counts & earlier(counts)
             number = jnp.sum(both, axis=self.axes, keepdims=True)
 
             def centred(x: Array) -> tuple[Array, Array]:
                 mean = jnp.sum(jnp.where(both, x, 0), axis=self.axes, keepdims=True) / at_least_one(number)
                 return jnp.squeeze(mean, self.axes), jnp.where(both, x - mean, 0)
 
-            (early, x), (late, y) = centred(earlier(values)), centred(seen.values)
+            (early, x), (late, y) = centred(earlier(values)), centred(readings.values)
             return _Pairs(jnp.squeeze(number, self.axes), early, late, jnp.sum(x * y, axis=self.axes))
 
         pairs = lax.map(at, jnp.arange(self.lags + 1))
-        values, counts = (lax.dynamic_slice_in_dim(x, seen.rows, self.lags) for x in (values, counts))
+        values, counts = (lax.dynamic_slice_in_dim(x, readings.rows, self.lags) for x in (values, counts))
         return _Carry(values, counts, self.combine(carry.pairs, pairs))
 
     def combine(self, one: _Pairs, other: _Pairs) -> _Pairs:

@@ -20,7 +20,7 @@ from holonax.inputs.parameters import asked_for, check_names, required
 from holonax.mechanics.closures import keep_up_with
 from holonax.mechanics.system import MethodOf, System
 from holonax.numerics.batching import over_paths
-from holonax.observables.view import Grid, Seen, View
+from holonax.observables.view import Grid, Readings, View
 
 Over = Literal["paths", "time", "all"]
 
@@ -133,7 +133,7 @@ class Observable(ABC):
     def nothing(self, lead: tuple[int, ...], shape: tuple[int, ...]) -> Any:
         """Summary of no values: with leading axes `lead`, of a quantity of this shape."""
 
-    def summarise(self, seen: Seen) -> Any:
+    def summarise(self, readings: Readings) -> Any:
         """Summary of a block, over `self.axes`; needed over the paths, and by this class's own `update`."""
         raise NotImplementedError
 
@@ -145,9 +145,9 @@ class Observable(ABC):
         """What is carried through the blocks of a chunk of `paths` paths, before the first; not over the paths."""
         return self.nothing((paths,) if self.over == "time" else (), view.shape)
 
-    def update(self, carry: Any, seen: Seen) -> Any:
+    def update(self, carry: Any, readings: Readings) -> Any:
         """What is carried on after one more block."""
-        return self.combine(carry, self.summarise(seen))
+        return self.combine(carry, self.summarise(readings))
 
     def close(self, carry: Any) -> Any:
         """The summary of a chunk; over time, its first axis is that of the paths."""

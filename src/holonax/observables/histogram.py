@@ -12,7 +12,7 @@ import numpy as np
 from holonax.errors import InputError, shown
 from holonax.inputs.checks import real_numbers
 from holonax.observables.base import Observable
-from holonax.observables.view import Seen, View
+from holonax.observables.view import Readings, View
 
 
 @final
@@ -78,16 +78,16 @@ class Histogram(Observable):
         """Zeros: below, the bins, above, undefined."""
         return np.zeros((*lead, *shape, len(self.edges) + 2), int)
 
-    def summarise(self, seen: Seen) -> Any:
+    def summarise(self, readings: Readings) -> Any:
         """Every value adds 1 in its place, or 0 if it does not count."""
         edges = jnp.asarray(self.edges)
-        place = jnp.searchsorted(edges, seen.values, side="right")
-        place = jnp.where(seen.values == edges[-1], len(edges) - 1, place)
-        place = jnp.where(jnp.isnan(seen.values), len(edges) + 1, place)
+        place = jnp.searchsorted(edges, readings.values, side="right")
+        place = jnp.where(readings.values == edges[-1], len(edges) - 1, place)
+        place = jnp.where(jnp.isnan(readings.values), len(edges) + 1, place)
         index = jnp.indices(place.shape, sparse=True)
         shape = [1 if axis in self.axes else size for axis, size in enumerate(place.shape)]
         where = [0 if axis in self.axes else x for axis, x in enumerate(index)]
-        counts = jnp.zeros((*shape, len(edges) + 2), int).at[(*where, place)].add(seen.counts.astype(int))
+        counts = jnp.zeros((*shape, len(edges) + 2), int).at[(*where, place)].add(readings.counts.astype(int))
         return jnp.squeeze(counts, self.axes)
 
     def combine(self, one: Any, other: Any) -> Any:

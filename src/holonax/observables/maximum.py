@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from holonax.observables.base import Observable
-from holonax.observables.view import Seen, View
+from holonax.observables.view import Readings, View
 
 NOWHERE = np.iinfo(np.int32).max
 """Later than any step, so that whatever is seen comes before it."""
@@ -61,15 +61,15 @@ class Max(Observable):
         place = np.full(full, NOWHERE, int)
         return _Place(np.zeros(lead + (1,) * len(shape), int), np.full(full, -np.inf), place, place)
 
-    def summarise(self, seen: Seen) -> _Place:
+    def summarise(self, readings: Readings) -> _Place:
         """The largest, then the earliest of these, then the lowest path of those; what is not a number is largest."""
-        trailing = (1,) * (seen.values.ndim - 2)
-        steps, paths = seen.step.reshape(-1, 1, *trailing), seen.path.reshape(1, -1, *trailing)
-        value = jnp.max(jnp.where(seen.counts, seen.values, -jnp.inf), axis=self.axes, keepdims=True)
-        best = seen.counts & ((seen.values == value) | jnp.isnan(seen.values))
+        trailing = (1,) * (readings.values.ndim - 2)
+        steps, paths = readings.step.reshape(-1, 1, *trailing), readings.path.reshape(1, -1, *trailing)
+        value = jnp.max(jnp.where(readings.counts, readings.values, -jnp.inf), axis=self.axes, keepdims=True)
+        best = readings.counts & ((readings.values == value) | jnp.isnan(readings.values))
         step = jnp.min(jnp.where(best, steps, NOWHERE), axis=self.axes, keepdims=True)
         path = jnp.min(jnp.where(best & (steps == step), paths, NOWHERE), axis=self.axes)
-        number = jnp.sum(seen.counts, axis=self.axes)
+        number = jnp.sum(readings.counts, axis=self.axes)
         return _Place(number, jnp.squeeze(value, self.axes), jnp.squeeze(step, self.axes), path)
 
     def combine(self, one: _Place, other: _Place) -> _Place:

@@ -11,7 +11,7 @@ import numpy as np
 
 from holonax.observables.base import Observable, Over
 from holonax.observables.spread import Spread, at_least_one, none, spread, together
-from holonax.observables.view import Seen, View
+from holonax.observables.view import Readings, View
 
 BATCHES = 32
 """Batches from which a standard error is estimated: it is then known to some 13 percent, 1 / sqrt(2 * 31)."""
@@ -90,9 +90,9 @@ class Mean(Observable):
         values = none(lead, shape)
         return _Summary(values, values.number, values.squares)
 
-    def summarise(self, seen: Seen) -> _Summary:
+    def summarise(self, readings: Readings) -> _Summary:
         """Every value is a batch of its own, as it is over the paths at one time."""
-        values = spread(seen, self.axes)
+        values = spread(readings, self.axes)
         return _Summary(values, values.number, values.squares)
 
     def combine(self, one: _Summary, other: _Summary) -> _Summary:
@@ -107,17 +107,17 @@ class Mean(Observable):
         first = -(-np.arange(batches) * times // batches)
         return _Carry(first, none((batches, paths), view.shape))
 
-    def update(self, carry: _Carry, seen: Seen) -> _Carry:
+    def update(self, carry: _Carry, readings: Readings) -> _Carry:
         """Every row goes to its batch."""
         batches = len(carry.first)
-        batch = jnp.sum(seen.position[:, None] >= carry.first, axis=1) - 1
+        batch = jnp.sum(readings.position[:, None] >= carry.first, axis=1) - 1
 
         def gather(x: Any) -> Any:
             return jax.ops.segment_sum(x, batch, num_segments=batches)
 
-        number = gather(seen.counts.astype(int))
-        mean = gather(seen.kept) / at_least_one(number)
-        squares = gather(jnp.where(seen.counts, seen.values - mean[batch], 0) ** 2)
+        number = gather(readings.counts.astype(int))
+        mean = gather(readings.kept) / at_least_one(number)
+        squares = gather(jnp.where(readings.counts, readings.values - mean[batch], 0) ** 2)
         return carry._replace(batches=together(carry.batches, Spread(number, mean, squares)))
 
     def close(self, carry: _Carry) -> _Summary:

@@ -10,7 +10,7 @@ import numpy as np
 
 from holonax.observables.base import Observable
 from holonax.observables.spread import none, shares, spread
-from holonax.observables.view import Seen, View
+from holonax.observables.view import Readings, View
 
 
 @final
@@ -71,10 +71,10 @@ class Moments(Observable):
         first = none(lead, shape)
         return _Sums(*first, first.squares, first.squares)
 
-    def summarise(self, seen: Seen) -> _Sums:
+    def summarise(self, readings: Readings) -> _Sums:
         """Deviations from the mean of the block."""
-        first = spread(seen, self.axes)
-        apart = jnp.where(seen.counts, seen.values - jnp.expand_dims(first.mean, self.axes), 0)
+        first = spread(readings, self.axes)
+        apart = jnp.where(readings.counts, readings.values - jnp.expand_dims(first.mean, self.axes), 0)
         return _Sums(*first, *(jnp.sum(apart**power, axis=self.axes) for power in (3, 4)))
 
     def combine(self, one: _Sums, other: _Sums) -> _Sums:

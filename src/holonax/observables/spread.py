@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from holonax.observables.view import Seen
+from holonax.observables.view import Readings
 
 
 class Spread(NamedTuple):
@@ -31,11 +31,11 @@ def none(lead: tuple[int, ...], shape: tuple[int, ...]) -> Spread:
     return Spread(np.zeros(lead + (1,) * len(shape), int), zero, zero)
 
 
-def spread(seen: Seen, axes: tuple[int, ...]) -> Spread:
+def spread(readings: Readings, axes: tuple[int, ...]) -> Spread:
     """Of a block of values, over the given axes of (times, paths)."""
-    number = jnp.sum(seen.counts, axis=axes, keepdims=True)
-    mean = jnp.sum(seen.kept, axis=axes, keepdims=True) / at_least_one(number)
-    squares = jnp.sum(jnp.where(seen.counts, seen.values - mean, 0) ** 2, axis=axes)
+    number = jnp.sum(readings.counts, axis=axes, keepdims=True)
+    mean = jnp.sum(readings.kept, axis=axes, keepdims=True) / at_least_one(number)
+    squares = jnp.sum(jnp.where(readings.counts, readings.values - mean, 0) ** 2, axis=axes)
     return Spread(jnp.squeeze(number, axes), jnp.squeeze(mean, axes), squares)
 
 

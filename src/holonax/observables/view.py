@@ -85,8 +85,8 @@ class View:
         return self.time(np.array([self.grid.first, self.grid.last]))
 
 
-class Seen(NamedTuple):
-    """A block of values: rows for consecutive times on the grid, columns for paths.
+class Readings(NamedTuple):
+    """A block of values of the observed quantity: rows for consecutive times on the grid, columns for paths.
 
     A block is as large as compiled programs want it: `counts` says which of the values are there to be seen, being
     neither padding nor of a path that has failed.

@@ -1,62 +1,99 @@
-"""Chunks of paths, several at a time: each runs through all steps in calls of bounded length."""
+"""The driver of chunks: threads run them, a bar shows how far they are, and Ctrl-C stops them.
+
+`simulate` and the studies cut their paths into chunks, and say what is done with one and what is kept of it.
+"""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
-from typing import Any, final
+from typing import Generic, TypeVar, final
 
-import numpy as np
+from holonax.background import in_order
+from holonax.progress import Bar
 
-from holonax.engines import ROWS, Runner
-from holonax.mechanics.system import State
-from holonax.methods.path import Fate
-from holonax.simulation.recording import Block, End
+Result = TypeVar("Result")
 
-_CALL_SECONDS = 0.3  # how long one call should last: progress is shown, and a halt obeyed, that often
+Report = Callable[[int], None]
+"""What the work on a chunk calls with the path-steps that it has done so far."""
+
+
+def cut(paths: int, size: int) -> Iterator[range]:
+    """Chunks of consecutive paths, all of that size but the last."""
+    return (range(first, min(first + size, paths)) for first in range(0, paths, size))
+
+
+def run_chunks(
+    work: Callable[[range, Report], Result],
+    chunks: Iterable[range],
+    keep: Callable[[Result], None],
+    *,
+    workers: int,
+    total: int,
+    progress: bool,
+) -> None:
+    """Do some work on every chunk, several at a time, and keep the results in the order of the chunks.
+
+    Args:
+        work: `work(chunk, report)`, called in another thread; calls `report` several times in a second, which raises
+            `Stopped` in that thread if nobody waits for the chunk any more.
+        chunks: the paths of each chunk.
+        keep: `keep(result)`, called in this thread.
+        workers: how many chunks are worked on at a time.
+        total: path-steps of all chunks.
+        progress: show a progress bar on work longer than two seconds.
+
+    Ctrl-C, like an error in a chunk, is raised here at once, while the threads stop at their next report.  What was
+    kept by then is the first few chunks, each of them complete.
+    """
+    with Bar(total, "path-steps", show=progress) as bar:
+        overseer = _Overseer(work, bar)
+        try:
+            with closing(in_order(overseer.run, chunks, workers, overseer.show)) as results:
+                for chunk, result in results:
+                    keep(result)
+                    overseer.finish(chunk)
+                    overseer.show()
+        finally:
+            overseer.stopping.set()
+
+
+class Stopped(BaseException):
+    """Raised in the thread of a chunk whose result is no longer wanted; not for `except Exception` to catch."""
 
 
 @final
-class Walk:
-    """One ensemble's way through the steps; every chunk of it goes the same way."""
+class _Overseer(Generic[Result]):
+    """What the threads and their caller tell each other: how far each chunk is, and when to stop."""
 
-    def __init__(self, runner: Runner, h: float, seed: int, steps: int, stride: int, offset: int) -> None:
-        self.runner, self.h, self.seed, self.steps, self.stride = runner, h, seed, steps, stride
-        self.offset = offset  # number of the first step, as far as noise is concerned
-        self.most = ROWS  # steps in one call, as far as it is known to be quick
-        self.halt = threading.Event()
+    def __init__(self, work: Callable[[range, Report], Result], bar: Bar) -> None:
+        self.work, self.bar = work, bar
+        self.finished = 0  # path-steps of chunks that are kept
+        self.underway: dict[range, int] = {}  # path-steps of the others
+        self.stopping = threading.Event()
 
-    def blocks(self, states: State, parameters: Mapping[str, np.ndarray], index: np.ndarray) -> Iterator[Block]:
-        """Run the paths `index`, a block of states at a time; the first block is the start itself.
+    # In the threads of the chunks.
 
-        `states` and `parameters` may hold more paths than `index`: the others are padding.
-        """
-        runner, stride, steps = self.runner, self.stride, self.steps
-        carried = runner.begin(states, parameters)
-        paths = np.resize(index, len(states.q)).astype(np.uint64)
+    def run(self, chunk: range) -> tuple[range, Result]:
+        """Work on one chunk."""
+        report = partial(self.report, chunk)
+        report(0)
+        return chunk, self.work(chunk, report)
 
-        def block(done: int, numbers: np.ndarray, q: Any, p: Any) -> Block:
-            now = partial(self._fate, carried), partial(self._end, carried)
-            return Block(done, numbers, q, p, *now, parameters, len(index))
+    def report(self, chunk: range, done: int) -> None:
+        """Note how far a chunk is."""
+        if self.stopping.is_set():
+            raise Stopped
+        self.underway[chunk] = done
 
-        yield block(0, np.array([0]), states.q[None], states.p[None])
-        first = 0
-        while first < steps and not self.halt.is_set():
-            stop = min(steps, first + self.most, (first // stride + ROWS) * stride)
-            begin = time.monotonic()
-            carried, q, p = runner.advance(carried, paths, self.seed, self.h, first, stop, stride, self.offset)
-            seconds = time.monotonic() - begin
-            if seconds < _CALL_SECONDS / 2 and stop - first == self.most:
-                self.most *= 2 if seconds > _CALL_SECONDS / 32 else 16
-            yield block(stop, np.arange(first // stride + 1, stop // stride + 1) * stride, q, p)
-            first = stop
+    # In the thread of the caller.
 
-    def _fate(self, carried: Any) -> Fate:
-        fate = self.runner.fate(carried)
-        return fate._replace(failed_step=np.where(fate.failed_step < 0, -1, fate.failed_step - self.offset))
+    def finish(self, chunk: range) -> None:
+        """Note that a chunk is complete; from then on it costs no time to count it."""
+        self.finished += self.underway.pop(chunk)
 
-    def _end(self, carried: Any, known: bool) -> End:
-        q, p = (None, None) if known else self.runner.places(carried)
-        return End(q, p, self.runner.velocities(carried))
+    def show(self) -> None:
+        """Show how much is done by now."""
+        self.bar.update(self.finished + sum(list(self.underway.values())))  # a list, for threads add to it meanwhile

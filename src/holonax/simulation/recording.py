@@ -1,151 +1,152 @@
-"""What is kept of a running ensemble: states at the saved times, and summaries for the observables."""
+"""What is kept of a running ensemble: saved states, how the paths fared and where they ended, and summaries."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from holonax.engines import ROWS
-from holonax.inputs.parameters import asked_for
-from holonax.mechanics.closures import remembered
 from holonax.methods.path import Fate
-from holonax.observables import Grid, Observable, Seen, View
+from holonax.simulation.accumulating import Accumulator
+from holonax.simulation.chunks import Report
+from holonax.simulation.plan import Plan
+from holonax.simulation.run import Ends
+from holonax.simulation.segments import Segment
 
 
-class End(NamedTuple):
-    """Where the paths of a chunk are, with what it takes to fetch their velocities."""
+class ChunkEnd(NamedTuple):
+    """How the paths of a complete chunk fared, and where they are."""
 
-    q: np.ndarray | None
+    fate: Fate
+    q: np.ndarray | None  # None if the end is among the saved states
     p: np.ndarray | None
-    v: Callable[[], np.ndarray] | None
+    velocities: Callable[[], np.ndarray] | None  # fetches them; None if the engine has none
+
+
+class Complete(NamedTuple):
+    """What a complete chunk adds to the saved states, which the recorder has already."""
+
+    end: ChunkEnd
+    summaries: Mapping[str, Any]  # of the observables
+
+
+class _Joined(NamedTuple):
+    """What is known of the first so many chunks together."""
+
+    chunks: int
+    paths: int
+    summaries: Mapping[str, Any]
 
 
 @final
-@dataclass(frozen=True)
-class Block:
-    """A chunk after `done` steps, with its states (rows, paths, n) at the step `numbers`.
+class Recorder:
+    """Gathers a run from its chunks.
 
-    Rows and paths beyond the real ones are padding.
+    Every chunk is recorded by the thread that runs it, side by side with others.  Complete ones are added by one
+    thread, in the order of the paths; the results are of those that were added.
     """
 
-    done: int
-    numbers: np.ndarray
-    q: Array
-    p: Array
-    look: Callable[[], Fate]
-    end: Callable[[bool], End]  # where the paths are; q and p only if they are not known from elsewhere
-    parameters: Mapping[str, np.ndarray]  # of the paths
-    paths: int
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.grid = plan, plan.grid
+        self._q = np.empty((plan.paths, self.grid.times, plan.n), plan.dtype)
+        self._p = np.empty_like(self._q)
+        self._ends: list[ChunkEnd] = []
+        self._joined = _Joined(0, 0, {})
 
-    @cached_property
-    def fate(self) -> Fate:
-        """How the paths fared; fetched only where it is asked for, before the chunk goes on."""
-        return self.look()
+    def record(self, chunk: range, segments: Iterable[Segment], report: Report) -> Complete:
+        """Record a chunk to its end, and report how far it is after every segment."""
+        observe, views = self.plan.observe, self.plan.views
+        accumulators = {name: Accumulator(observable, views[name], chunk) for name, observable in observe.items()}
+        for segment in segments:
+            self._save(chunk, segment)
+            for accumulator in accumulators.values():
+                accumulator.add(segment)
+            report(len(chunk) * segment.done)
+        fate = Fate(*(x[: len(chunk)] for x in segment.fate))
+        q, p = (None, None) if self._end_is_saved else segment.places()
+        end = ChunkEnd(fate, q, p, segment.velocities())
+        return Complete(end, {name: accumulator.summary() for name, accumulator in accumulators.items()})
 
-
-class Recorder:
-    """Saved states of all paths, in arrays of shape (paths, times, n)."""
-
-    def __init__(self, grid: Grid, paths: int, n: int, dtype: np.dtype) -> None:
-        self.grid = grid
-        self.q = np.empty((paths, len(grid.numbers), n), dtype)
-        self.p = np.empty_like(self.q)
-
-    def see(self, index: np.ndarray, block: Block, column: int) -> int:
-        """Store what is on the grid, from `column` on, for the consecutive paths `index`; the next column."""
-        rows = self.grid.rows(block.numbers)
-        columns = slice(column, column + len(rows))
-        for kept, states in ((self.q, block.q), (self.p, block.p)):
-            seen = np.asarray(states)[rows, : block.paths]
-            kept[index[0] : index[-1] + 1, columns] = seen.swapaxes(0, 1)
-        return columns.stop
-
-
-_alone = threading.Lock()  # for first calls: of all threads that need a program, one compiles it
-
-
-class Watch:
-    """An observable at work on one chunk, the consecutive paths `index`."""
-
-    def __init__(self, observable: Observable, view: View, index: np.ndarray) -> None:
-        self.observable = replace(observable, every=None, after=0)  # `view` knows them, the programs need not
-        self.view, self.index = view, index
-        self.position = 0  # on the grid
-        self.carry: Any = None
-        self.pieces: list[Any] = []
-
-    def see(self, block: Block) -> None:
-        """Take what is on the grid; compiled once, since blocks are made to have as many rows as there can be."""
-        rows = self.view.grid.rows(block.numbers)
+    def _save(self, chunk: range, segment: Segment) -> None:
+        """Store what is on the grid."""
+        rows = self.grid.rows(segment.numbers)
         if not len(rows):
             return
-        padded = np.resize(rows, ROWS)
-        whole = len(rows) == ROWS == len(block.q)
-        q, p = (x if whole else x[padded] for x in (block.q, block.p))
-        failed, step = block.fate.failed_step, block.numbers[padded]
-        own = {name: block.parameters[name] for name in asked_for(self.observable.fn, block.parameters)}
-        look = _Look(q, p, own, failed, step, self.position, len(rows), int(self.index[0]), len(self.index))
-        with nullcontext() if self.position else _alone:
-            if self.observable.over == "paths":
-                summary = _summarise(self.observable)(look)
-                self.pieces.append(jax.tree.map(lambda x: np.asarray(x)[: len(rows)], summary))
-            else:
-                if self.carry is None:
-                    self.carry = self.observable.begin(self.view, block.q.shape[1])
-                self.carry = jax.block_until_ready(_update(self.observable)(self.carry, look))  # or blocks pile up
-        self.position += len(rows)
+        column = (segment.numbers[rows[0]] - self.grid.first) // self.grid.stride
+        for saved, states in ((self._q, segment.q), (self._p, segment.p)):
+            found = np.asarray(states)[rows, : len(chunk)]
+            saved[chunk.start : chunk.stop, column : column + len(rows)] = found.swapaxes(0, 1)
 
-    def summary(self) -> Any:
-        """Of all that was seen: over the paths, joined in time; over time, of the real paths."""
-        if self.observable.over == "paths":
-            return jax.tree.map(lambda *x: np.concatenate(x), *self.pieces)
-        with _alone:
-            summary = jax.tree.map(np.asarray, _close(self.observable)(self.carry))
-        return jax.tree.map(lambda x: x[: len(self.index)], summary) if self.observable.over == "time" else summary
+    def add(self, chunk: Complete) -> None:
+        """Join a complete chunk to those before it.
+
+        It counts from the last assignment on, so that Ctrl-C cannot leave half of it.
+        """
+        before = self._joined
+        summaries = chunk.summaries
+        if before.chunks:
+            merging = self.plan.observe.items()
+            summaries = {
+                name: observable.merge(before.summaries[name], summaries[name]) for name, observable in merging
+            }
+        self._ends.append(chunk.end)
+        self._joined = _Joined(before.chunks + 1, before.paths + len(chunk.end.fate.status), summaries)
+
+    # Of the chunks that were added.
+
+    @property
+    def paths(self) -> int:
+        """How many paths are complete."""
+        return self._joined.paths
+
+    @property
+    def q(self) -> np.ndarray:
+        """Saved positions (paths, times, n)."""
+        return self._q[: self.paths]
+
+    @property
+    def p(self) -> np.ndarray:
+        """Saved momenta (paths, times, n)."""
+        return self._p[: self.paths]
+
+    @property
+    def fate(self) -> Fate:
+        """How the paths fared."""
+        fates = [end.fate for end in self._complete]
+        return Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
+
+    @property
+    def ends(self) -> Ends:
+        """Where the paths are at the end."""
+        ends = self._complete
+        sizes = [len(end.fate.status) for end in ends]
+        if self._end_is_saved:
+            q, p = self.q[:, -1], self.p[:, -1]
+        else:
+            q, p = _unpadded([end.q for end in ends], sizes), _unpadded([end.p for end in ends], sizes)
+        return Ends(q, p, partial(_fetch, [end.velocities for end in ends], sizes))
+
+    @property
+    def observed(self) -> dict[str, Any]:
+        """Results of the observables."""
+        views, summaries = self.plan.views, self._joined.summaries
+        return {name: observable.result(views[name], summaries[name]) for name, observable in self.plan.observe.items()}
+
+    @property
+    def _complete(self) -> list[ChunkEnd]:
+        return self._ends[: self._joined.chunks]
+
+    @property
+    def _end_is_saved(self) -> bool:
+        return self.grid.last == self.plan.steps
 
 
-class _Look(NamedTuple):
-    """A block as observables see it: rows that are on the grid come first."""
-
-    q: Any
-    p: Any
-    parameters: Any  # those that the observable asks for, (paths, ...)
-    failed_step: Any  # (paths,)
-    step: Any  # (rows,)
-    position: Any  # of the first row on the grid
-    rows: Any  # that are not padding
-    first: Any  # index of the first path
-    paths: Any  # that are not padding
+def _unpadded(parts: Iterable[Any], sizes: list[int]) -> np.ndarray:
+    return np.concatenate([x[:size] for x, size in zip(parts, sizes, strict=True)])
 
 
-def _seen(observable: Observable, look: _Look) -> Seen:
-    values = observable.values(look.q, look.p, look.parameters)
-    row, column = jnp.arange(values.shape[0]), jnp.arange(values.shape[1])
-    alive = (look.failed_step < 0) | (look.step[:, None] <= look.failed_step)
-    counts = alive & (row < look.rows)[:, None] & (column < look.paths)
-    counts = counts.reshape(counts.shape + (1,) * (values.ndim - 2))
-    return Seen(values, counts, look.rows, look.position + row, look.step, look.first + column)
-
-
-@remembered
-def _summarise(observable: Observable) -> Callable[[_Look], Any]:
-    return jax.jit(lambda look: observable.summarise(_seen(observable, look)))
-
-
-@remembered
-def _update(observable: Observable) -> Callable[[Any, _Look], Any]:
-    return jax.jit(lambda carry, look: observable.update(carry, _seen(observable, look)))
-
-
-@remembered
-def _close(observable: Observable) -> Callable[[Any], Any]:
-    return jax.jit(lambda carry: observable.close(carry))  # of its own: a method would be known by its class
+def _fetch(velocities: list[Callable[[], np.ndarray] | None], sizes: list[int]) -> np.ndarray | None:
+    """Of all chunks; None if the engine has none."""
+    return _unpadded([fetch() for fetch in velocities if fetch], sizes) if velocities[0] else None

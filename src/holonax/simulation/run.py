@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from holonax.inputs.parameters import Values
 from holonax.mechanics.closures import remembered
 from holonax.mechanics.start import most_dependent
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
+from holonax.simulation.plan import Plan
 
 
 class Ends(NamedTuple):
@@ -125,17 +125,17 @@ def in_words(system: System, n: int) -> str:
     return f"{n} coordinates, {k} constraints, {m} stochastic potentials (L is {name}{where})"
 
 
-def describe_failures(system: System, values: Values, run: Run, t0: float) -> str:
+def describe_failures(plan: Plan, run: Run) -> str:
     """How many paths failed, the first of them, why, and what to do about it."""
     failed = np.flatnonzero(run.status)
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
     singular = run.status[path] == Status.SINGULAR
-    own = system.given({name: x[0] for name, x in values.of_paths(np.array([path])).items()})
+    own = plan.system.given({name: x[0] for name, x in plan.values.of_paths(np.array([path])).items()})
     where = f" ({most_dependent(own, run.ends.q[path])})" if singular else ""
     return (
         f"{len(failed)} of {len(run.status)} paths failed; first path {path} at step {step} "
-        f"(t = {t0 + step * run.h:.6g}), residual {run.residual[path]:.2e}, h = {run.h:g}: "
+        f"(t = {plan.t0 + step * run.h:.6g}), residual {run.residual[path]:.2e}, h = {run.h:g}: "
         f"{Status(run.status[path]).advice}{where}. "
         'on_failure="mark" returns the run with run.status instead of raising; it is also in .run of this error.'
     )

@@ -1,27 +1,24 @@
-"""`simulate`: path indices -> chunks -> engine -> one result."""
+"""`simulate`: a checked plan, an engine's program for it, chunks of paths that run it, what is recorded: the run."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from holonax.background import in_background, in_order
-from holonax.engines import ENGINES, Runner, runner
+from holonax.background import in_background
+from holonax.engines import Runner, runner
 from holonax.errors import Interrupted, SimulationError, StepSizeWarning
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
-from holonax.methods.path import Fate
 from holonax.observables import Observable
-from holonax.progress import Bar, notes
-from holonax.simulation.chunks import Walk
-from holonax.simulation.plan import simulate_arguments
-from holonax.simulation.recording import End, Grid, Recorder, Watch
-from holonax.simulation.run import Ends, Run, describe_failures, in_words
+from holonax.progress import notes
+from holonax.simulation.chunks import Report, cut, run_chunks
+from holonax.simulation.plan import Plan
+from holonax.simulation.recording import Complete, Recorder
+from holonax.simulation.run import Run, describe_failures, in_words
+from holonax.simulation.segments import Stepper
 from holonax.warn import warn
 
 
@@ -80,119 +77,47 @@ def simulate(
     >>> longer.first_step
     256
     """
-    asked = simulate_arguments(
+    plan = Plan.of(
         system, method, start, parameters=parameters, t0=t0, t1=t1, h=h, first_step=first_step, paths=paths, seed=seed,
-        save_every=save_every, observe=observe, engine=engine, engines=ENGINES, dtype=dtype, on_failure=on_failure,
+        save_every=save_every, observe=observe, engine=engine, dtype=dtype, on_failure=on_failure,
     )  # fmt: skip
-    start, values, t0, t1, h, steps, offset, paths, seed, save_every, observe = asked
-    n, form = start.q.shape[-1], system.form
+    return execute(plan, progress)
 
-    grid = Grid(save_every, steps)
-    recorder = Recorder(grid, paths, n, np.dtype(dtype))
-    observe = {name: seen.about(system) for name, seen in observe.items()}
-    views = {
-        name: seen.view(steps, save_every, paths, t0, t1, n, dtype, form.parameters) for name, seen in observe.items()
-    }
-    stride = math.gcd(grid.stride, *(view.grid.stride for view in views.values()))
 
-    clock = time.perf_counter()
-    with notes(progress):
-        program = in_background(runner, engine, form, method, n, dtype)
-    compiling = time.perf_counter() - clock
-    if program.fallback is not None and program.fallback not in _told:
-        _told.add(program.fallback)
-        warn(f"the {program.fallback}; these paths run on the plain XLA engine instead: the same results, more slowly")
-    walk = Walk(program, h, seed, steps, stride, offset)
-    chunk = _chunk_size(program, paths)
-    initial = State(*(np.asarray(x, dtype) for x in (start.q, start.p, start.guess)))
-    fates: list[Fate] = []
-    ends: list[End] = []
-    summaries: dict[str, Any] = {}
-    counted: dict[int, int] = {}  # path-steps done, by first path of the chunk
+def execute(plan: Plan, progress: bool) -> Run:
+    """Do what is planned.
 
-    def run_chunk(first: int) -> tuple[Fate, End, dict[str, Any]] | None:
-        index = np.arange(first, min(first + chunk, paths))
-        watches = {name: Watch(seen, views[name], index) for name, seen in observe.items()}
-        column, padded = 0, np.resize(index, _padded(program, len(index), bool(watches)))
-        for block in walk.blocks(_states(initial, padded), values.of_paths(padded, dtype), index):
-            column = recorder.see(index, block, column)
-            for watch in watches.values():
-                watch.see(block)
-            counted[first] = len(index) * block.done
-        if block.done < steps:
-            return None  # halted
-        fate, end = Fate(*(x[: len(index)] for x in block.fate)), block.end(grid.last == steps)
-        return fate, end, {name: watch.summary() for name, watch in watches.items()}
-
-    def show_progress() -> None:
-        bar.update(sum(list(counted.values())))
-
-    def result() -> Run:
-        """The chunks that are complete."""
-
-        def time_of(numbers: np.ndarray) -> np.ndarray:
-            return t0 + (t1 - t0) * (numbers / steps)
-
-        observed = {name: seen.result(views[name], summaries[name]) for name, seen in observe.items()}
-        fate = Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
-        done = len(fate.status)
-        told = fate._asdict() | {"counts": dict(zip(method.outcomes, fate.counts.T, strict=True))}
-        sizes = [len(fate.status) for fate in fates]
-        fetch = partial(_fetch, [end.v for end in ends], sizes)
-        if grid.last == steps:
-            where = Ends(recorder.q[:done, -1], recorder.p[:done, -1], fetch)
-        else:
-            where = Ends(_unpadded([end.q for end in ends], sizes), _unpadded([end.p for end in ends], sizes), fetch)
-        seconds = {"compiling": compiling, "running": time.perf_counter() - clock - compiling}
-        return Run(
-            time_of(grid.numbers), recorder.q[:done], recorder.p[:done], **told, observed=observed,
-            ends=where, system=in_words(form, n), method=method, parameters=values.shared | values.own,
-            h=h, t1=t1, steps=steps, seed=seed, first_step=offset, engine=program.name,
-            reason=_why(engine, program), seconds=seconds,
-        )  # fmt: skip
-
-    with Bar(paths * steps, "path-steps", show=progress) as bar:
-        try:
-            chunks = in_order(run_chunk, range(0, paths, chunk), program.workers, show_progress)
-            for done in chunks:
-                assert done is not None
-                fates.append(done[0])
-                ends.append(done[1])
-                for name, summary in done[2].items():
-                    merge = observe[name].merge
-                    summaries[name] = merge(summaries[name], summary) if name in summaries else summary
-                show_progress()
-        except KeyboardInterrupt:
-            walk.halt.set()
-            if not fates:
-                raise
-            finished = sum(len(fate.status) for fate in fates)
-            raise Interrupted(f"interrupted: {finished} of {paths} paths are done", result()) from None
-
-    run = result()
-    if (concern := method.concern(run.counts)) is not None:
-        warn(concern, StepSizeWarning)
-    if on_failure == "raise" and run.status.any():
-        raise SimulationError(describe_failures(system, values, run, t0), run)
+    Ctrl-C raises `Interrupted` with the run of the paths that are complete, unless there are none.
+    """
+    begin = time.perf_counter()
+    program = _compiled(plan, progress)
+    ready = time.perf_counter()
+    recorder = Recorder(plan)
+    work = partial(_run_chunk, Stepper(plan, program), recorder)
+    chunks, total = cut(plan.paths, _chunk_size(program, plan.paths)), plan.paths * plan.steps
+    try:
+        run_chunks(work, chunks, recorder.add, workers=program.workers, total=total, progress=progress)
+    except KeyboardInterrupt:
+        if not recorder.paths:
+            raise
+        message = f"interrupted: {recorder.paths} of {plan.paths} paths are done"
+        raise Interrupted(message, _result(plan, program, recorder, begin, ready)) from None
+    run = _result(plan, program, recorder, begin, ready)
+    _judge(plan, run)
     return run
 
 
 _told: set[str] = set()  # reasons for another engine: once each is enough
 
 
-def _why(asked: str, program: Runner) -> str:
-    if program.fallback is not None:
-        return f"the {program.fallback}"
-    return "the fastest that this machine has" if asked == "auto" else "asked for"
-
-
-def _unpadded(parts: Sequence[Any], sizes: list[int]) -> np.ndarray:
-    return np.concatenate([x[:size] for x, size in zip(parts, sizes, strict=True)])
-
-
-def _fetch(velocities: list[Callable[[], np.ndarray] | None], sizes: list[int]) -> np.ndarray | None:
-    """Of all chunks; None if the engine has none."""
-    return _unpadded([fetch() for fetch in velocities if fetch], sizes) if velocities[0] else None
+def _compiled(plan: Plan, progress: bool) -> Runner:
+    """The program that runs a plan; if it is not of the engine that was asked for, the user is told."""
+    with notes(progress):
+        program = in_background(runner, plan.engine, plan.form, plan.method, plan.n, plan.dtype)
+    if program.fallback is not None and program.fallback not in _told:
+        _told.add(program.fallback)
+        warn(f"the {program.fallback}; these paths run on the plain XLA engine instead: the same results, more slowly")
+    return program
 
 
 def _chunk_size(program: Runner, paths: int) -> int:
@@ -201,11 +126,33 @@ def _chunk_size(program: Runner, paths: int) -> int:
     return min(program.chunk, -(-share // program.grain) * program.grain)
 
 
-def _padded(program: Runner, paths: int, observed: bool) -> int:
-    """Paths to run for a chunk of `paths`; observables, compiled for every size, see only powers of two."""
-    groups = -(-paths // program.grain)
-    return program.grain * (2 ** (groups - 1).bit_length() if observed else groups)
+def _run_chunk(stepper: Stepper, recorder: Recorder, chunk: range, report: Report) -> Complete:
+    return recorder.record(chunk, stepper.segments(chunk), report)
 
 
-def _states(start: State, index: np.ndarray) -> State:
-    return State(*(np.broadcast_to(x, (len(index), *x.shape)) if x.ndim == 1 else x[index] for x in start))
+def _result(plan: Plan, program: Runner, recorder: Recorder, begin: float, ready: float) -> Run:
+    """The run of the paths that are complete; compiling lasted from `begin` until the program was `ready`."""
+    fate = recorder.fate
+    told = fate._asdict() | {"counts": dict(zip(plan.method.outcomes, fate.counts.T, strict=True))}
+    observed = recorder.observed
+    seconds = {"compiling": ready - begin, "running": time.perf_counter() - ready}
+    return Run(
+        plan.times, recorder.q, recorder.p, **told, observed=observed, ends=recorder.ends,
+        system=in_words(plan.form, plan.n), method=plan.method,
+        parameters=plan.values.shared | plan.values.own, h=plan.h, t1=plan.t1, steps=plan.steps, seed=plan.seed,
+        first_step=plan.first_step, engine=program.name, reason=_why(plan.engine, program), seconds=seconds,
+    )  # fmt: skip
+
+
+def _why(asked: str, program: Runner) -> str:
+    if program.fallback is not None:
+        return f"the {program.fallback}"
+    return "the fastest that this machine has" if asked == "auto" else "asked for"
+
+
+def _judge(plan: Plan, run: Run) -> None:
+    """Warn of a run that is right but slow, and refuse one that has failed."""
+    if (concern := plan.method.concern(run.counts)) is not None:
+        warn(concern, StepSizeWarning)
+    if plan.on_failure == "raise" and run.status.any():
+        raise SimulationError(describe_failures(plan, run), run)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import final
 
 from jax import Array
 
@@ -16,7 +17,7 @@ from holonax.mechanics.start import A_SYSTEM, check_start
 from holonax.mechanics.system import State, System
 from holonax.methods import Kicked, Langevin, Lobatto
 from holonax.methods.base import Method
-from holonax.studies.lockstep import Levels
+from holonax.studies.levels import Levels
 from holonax.warn import warn
 
 Observables = Mapping[str, Callable[[Array, Array], Array]]
@@ -25,15 +26,34 @@ SLOW = 1e11
 """Path-steps of the reference from which on a study is warned of: a million in a second are many."""
 
 
-class Prepared(NamedTuple):
-    """A study that can begin."""
+@final
+@dataclass(frozen=True, eq=False)
+class StudyPlan:
+    """All that determines the numbers of a study, checked.
 
-    start: State
+    Attributes:
+        system: the system.
+        methods: the methods to be measured.
+        start: initial state of all paths.
+        t1: end time.
+        levels: step sizes.
+        reference: what the errors are against.
+        noisy: whether there is noise at all.
+        paths: number of paths.
+        seed: determines the noise.
+        on_failure: "raise" or "mark".
+    """
+
+    system: System
     methods: tuple[Method, ...]
+    start: State
+    t1: float
     levels: Levels
     reference: Method
-    noisy: bool  # whether there is noise at all
+    noisy: bool
     paths: int
+    seed: int
+    on_failure: str
 
 
 def prepare(
@@ -47,7 +67,7 @@ def prepare(
     on_failure: str,
     paths: int,
     seed: int,
-) -> Prepared:
+) -> StudyPlan:
     """Check what can be checked before the work."""
     if not isinstance(methods, Sequence) or not methods:
         raise InputError(f"methods = {shown(methods)}: pass a list of methods, such as [hx.EulerA(), hx.Kicked()]")
@@ -81,7 +101,7 @@ def prepare(
             f"paths = {paths} with {levels.steps} steps of the reference each take {work:.1g} steps, which is days of "
             "work; use fewer paths, larger step sizes or a smaller refine"
         )
-    return Prepared(start, tuple(methods), levels, reference, noisy, paths)
+    return StudyPlan(system, tuple(methods), start, t1, levels, reference, noisy, paths, seed, on_failure)
 
 
 def check_observables(observables: Observables, exact: Mapping[str, float] | None, n: int) -> dict[str, float]:

@@ -7,73 +7,31 @@ $H = J/h - \Delta W/2$.  Nothing is stored along the way, so memory does not dep
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.background import in_order
 from holonax.engines.base import cores
-from holonax.errors import InputError, Interrupted, shown
-from holonax.inputs.checks import at_least, count_of_steps, real_number, real_numbers
+from holonax.errors import Interrupted
 from holonax.mechanics.closures import remembered
 from holonax.mechanics.noise import Increment, draw, words
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import guarded_step
 from holonax.numerics.batching import over_paths
-from holonax.progress import Bar
+from holonax.simulation.chunks import Report, cut, run_chunks
+from holonax.studies.arguments import StudyPlan
 
 CHUNK = 256
 _STEPS_PER_CALL = 512
 
 
-@final
-@dataclass(frozen=True)
-class Levels:
-    """Step sizes, finest last as a multiple of the reference's."""
-
-    h: np.ndarray  # decreasing
-    factors: np.ndarray  # h / h_ref
-    h_ref: float
-    steps: int  # of the reference
-
-    @staticmethod
-    def of(h: Sequence[float], t1: float, refine: int) -> Levels:
-        """Check that all step sizes fit each other and the interval, and refine the smallest for the reference."""
-        sizes = real_numbers("h", h, "pass step sizes such as [2**-4, 2**-5]")
-        if sizes.ndim != 1 or len(sizes) < 2:
-            raise InputError(f"h = {shown(h)}: an order needs at least 2 step sizes, such as [2**-4, 2**-5]")
-        sizes = np.sort(sizes)[::-1]
-        t1 = real_number("t1", t1)
-        if not (np.isfinite(sizes).all() and sizes[-1] > 0 and t1 > 0):
-            raise InputError(f"h = {sizes.tolist()}, t1 = {t1}: step sizes and end time must be positive and finite")
-        if len(set(sizes)) < len(sizes):
-            raise InputError(f"h = {sizes.tolist()} repeats a step size")
-        refine = at_least(2, "refine", refine, "the reference must be at least 2 times finer than the finest level")
-        steps = t1 / sizes[-1] * refine
-        what = f"h = {sizes[-1]:g}, {refine} times finer for the reference, is {steps:.6g} steps to t1 = {t1:g}"
-        count_of_steps(steps, what, "use larger step sizes or a smaller refine")
-        multiples = sizes / sizes[-1]
-        for size, multiple in zip(sizes, multiples, strict=True):
-            if abs(multiple - round(multiple)) > 1e-9 * multiple:
-                raise InputError(
-                    f"h = {size} is {multiple:.6g} times the finest, {sizes[-1]}; it must be a multiple of it"
-                )
-            if abs(t1 / size - round(t1 / size)) > 1e-9 * t1 / size:
-                raise InputError(f"t1 = {t1} is {t1 / size:.6g} steps of h = {size}; it must be a whole number")
-        factors = refine * np.round(multiples).astype(int)
-        steps = round(t1 / sizes[-1]) * refine
-        return Levels(sizes, factors, t1 / steps, steps)
-
-
-class Ends(NamedTuple):
+class LevelStates(NamedTuple):
     """Where the paths of a chunk stand: per method (levels, paths, n), and the reference (paths, n)."""
 
     states: tuple[State, ...]
@@ -84,17 +42,17 @@ class Ends(NamedTuple):
 
 
 class _Carry(NamedTuple):
-    ends: Ends
+    reached: LevelStates
     W: Array  # (levels, paths, m): Wiener increment since the last step of each level
     J: Array  # and the integral of W over that time
 
 
 @remembered
 def _program(system: System, methods: tuple[Method, ...], reference: Method) -> Callable[..., _Carry]:
-    return jax.jit(partial(_advance, system, methods, reference))
+    return jax.jit(partial(_take_steps, system, methods, reference))
 
 
-def _advance(
+def _take_steps(
     system: System,
     methods: tuple[Method, ...],
     reference: Method,
@@ -122,23 +80,24 @@ def _advance(
         return over_paths(one, state, status, increment.dW, increment.H)
 
     def step_level(level: Array, carry: _Carry) -> _Carry:
-        ends, W, J = carry
+        reached, W, J = carry
         size = h * factors[level]
         increment = Increment(size, W[level], J[level] / size - W[level] / 2)
-        states, status = list(ends.states), ends.status
+        states, status = list(reached.states), reached.status
         for i, method in enumerate(methods):
             before = jax.tree.map(lambda x: x[level], states[i])
             after, fate = step_all(method, before, status[i, level], increment)
             states[i] = jax.tree.map(lambda x, y: x.at[level].set(y), states[i], after)
             status = status.at[i, level].set(fate)
-        ends = ends._replace(states=tuple(states), status=status)
-        return _Carry(ends, W.at[level].set(0.0), J.at[level].set(0.0))
+        reached = reached._replace(states=tuple(states), status=status)
+        return _Carry(reached, W.at[level].set(0.0), J.at[level].set(0.0))
 
     def body(step: Array, carry: _Carry) -> _Carry:
         fine = Increment(h, *jax.vmap(noise, in_axes=(0, 0, None))(path, sign, step))
-        reference_state, fate = step_all(reference, carry.ends.reference, carry.ends.reference_status, fine)
-        ends = carry.ends._replace(reference=reference_state, reference_status=fate)
-        carry = _Carry(ends, carry.W + fine.dW, carry.J + h * (carry.W + fine.dW / 2 + fine.H))
+        before = carry.reached
+        reference_state, fate = step_all(reference, before.reference, before.reference_status, fine)
+        reached = before._replace(reference=reference_state, reference_status=fate)
+        carry = _Carry(reached, carry.W + fine.dW, carry.J + h * (carry.W + fine.dW / 2 + fine.H))
 
         def level_body(level: Array, carry: _Carry) -> _Carry:
             due = (step + 1) % factors[level] == 0
@@ -152,9 +111,9 @@ def _advance(
 
 
 def _update_sup(carry: _Carry) -> _Carry:
-    ends = carry.ends
-    now = [jnp.stack(squared_errors(state, ends.reference), axis=1) for state in ends.states]
-    return carry._replace(ends=ends._replace(sup=jnp.maximum(ends.sup, jnp.stack(now))))
+    reached = carry.reached
+    now = [jnp.stack(squared_errors(state, reached.reference), axis=1) for state in reached.states]
+    return carry._replace(reached=reached._replace(sup=jnp.maximum(reached.sup, jnp.stack(now))))
 
 
 def squared_errors(state: State, reference: State) -> tuple[Array, Array]:
@@ -162,69 +121,82 @@ def squared_errors(state: State, reference: State) -> tuple[Array, Array]:
     return jnp.sum((state.q - reference.q) ** 2, axis=-1), jnp.sum((state.p - reference.p) ** 2, axis=-1)
 
 
-def run(
-    system: System,
-    methods: tuple[Method, ...],
-    reference: Method,
-    start: State,
-    levels: Levels,
-    paths: int,
-    seed: int,
-    measure: Callable[[Ends], Any],
-    *,
-    antithetic: bool,
-    progress: bool,
-) -> Any:
+class _Common(NamedTuple):
+    """What all chunks of a study have in common, as its program takes it."""
+
+    program: Callable[..., _Carry]
+    start: _Carry
+    factors: Array
+    common_factor: int  # steps of the reference from one time that all levels share to the next
+    key: Array
+    h: Array
+
+    @staticmethod
+    def of(plan: StudyPlan) -> _Common:
+        start, levels = plan.start, plan.levels
+        m = plan.reference.noises(plan.system, start.q.shape[0])
+        return _Common(
+            _program(plan.system, plan.methods, plan.reference),
+            _at_start(start, len(plan.methods), len(levels.h), m),
+            jnp.asarray(levels.factors),
+            int(np.lcm.reduce(levels.factors)),
+            words(plan.seed),
+            jnp.asarray(levels.h_ref, start.q.dtype),
+        )
+
+
+def run_levels(plan: StudyPlan, measure: Callable[[LevelStates], Any], *, antithetic: bool, progress: bool) -> Any:
     """Run all chunks and join what `measure` makes of their ends (arrays whose last axis is that of the paths).
 
-    With `antithetic`, paths come in pairs, one on W and the next on -W.
+    With `antithetic`, paths come in pairs, one on W and the next on -W.  Ctrl-C raises `Interrupted` with the joined
+    chunks that are complete.
     """
-    m = reference.noises(system, start.q.shape[0])
-    carry = _begin(start, len(methods), len(levels.h), m)
-    factors, key, h = jnp.asarray(levels.factors), words(seed), jnp.asarray(levels.h_ref, start.q.dtype)
-    common = int(np.lcm.reduce(levels.factors))  # where all levels meet
-    chunks = range(0, paths, CHUNK)
-    done = dict.fromkeys(chunks, 0)
-    stopping = threading.Event()
-
-    def one(first_path: int) -> Any:
-        index = np.arange(first_path, first_path + CHUNK)
-        path, now = words(index // 2 if antithetic else index).T, carry
-        sign = jnp.asarray(1.0 - 2.0 * (index % 2) if antithetic else np.ones(CHUNK), start.q.dtype)
-        for first in range(0, levels.steps, _STEPS_PER_CALL):
-            if stopping.is_set():
-                raise KeyboardInterrupt
-            stop = min(first + _STEPS_PER_CALL, levels.steps)
-            now = _program(system, methods, reference)(now, factors, common, key, path, sign, h, first, stop)
-            jax.block_until_ready(now.W)
-            done[first_path] = stop
-        here = min(CHUNK, paths - first_path)
-        return jax.tree.map(lambda x: np.asarray(x)[..., :here], measure(now.ends))
-
+    paths = plan.paths + plan.paths % 2 if antithetic else plan.paths
+    number = -(-paths // CHUNK)
+    work = partial(_run_chunk, _Common.of(plan), plan.levels.steps, measure, antithetic)
     workers = cores() if jax.default_backend() == "cpu" else 1
+    total = number * CHUNK * plan.levels.steps
     pieces: list[Any] = []
-    with Bar(len(chunks) * CHUNK * levels.steps, "path-steps", show=progress) as bar:
-        try:
-            for piece in in_order(one, chunks, workers, lambda: bar.update(sum(done.values()) * CHUNK)):
-                pieces.append(piece)
-        except KeyboardInterrupt:
-            stopping.set()
-            if not pieces:
-                raise
-            message = f"interrupted: {len(pieces)} of {len(chunks)} chunks of {CHUNK} paths are done"
-            raise Interrupted(message, _join(pieces)) from None
+    try:
+        run_chunks(work, cut(paths, CHUNK), pieces.append, workers=workers, total=total, progress=progress)
+    except KeyboardInterrupt:
+        if not pieces:
+            raise
+        message = f"interrupted: {len(pieces)} of {number} chunks of {CHUNK} paths are done"
+        raise Interrupted(message, _join(pieces)) from None
     return _join(pieces)
+
+
+def _run_chunk(
+    common: _Common,
+    steps: int,
+    measure: Callable[[LevelStates], Any],
+    antithetic: bool,
+    chunk: range,
+    report: Report,
+) -> Any:
+    """Run a chunk, padded to the size that the program is compiled for, and measure it."""
+    program, carry, factors, common_factor, key, h = common
+    index = np.arange(chunk.start, chunk.start + CHUNK)
+    path = words(index // 2 if antithetic else index).T
+    sign = jnp.asarray(1.0 - 2.0 * (index % 2) if antithetic else np.ones(CHUNK), h.dtype)
+    for first in range(0, steps, _STEPS_PER_CALL):
+        stop = min(first + _STEPS_PER_CALL, steps)
+        carry = program(carry, factors, common_factor, key, path, sign, h, first, stop)
+        jax.block_until_ready(carry.W)
+        report(CHUNK * stop)
+    return jax.tree.map(lambda x: np.asarray(x)[..., : len(chunk)], measure(carry.reached))
 
 
 def _join(pieces: list[Any]) -> Any:
     return jax.tree.map(lambda *x: np.concatenate(x, axis=-1), *pieces)
 
 
-def _begin(start: State, methods: int, levels: int, m: int) -> _Carry:
+def _at_start(start: State, methods: int, levels: int, m: int) -> _Carry:
     state = State(start.q, start.p, start.guess)
     reference = jax.tree.map(lambda x: jnp.tile(x, (CHUNK, 1)), state)
     at_levels = jax.tree.map(lambda x: jnp.tile(x, (levels, CHUNK, 1)), state)
-    ends = Ends(
+    reached = LevelStates(
         (at_levels,) * methods,
         jnp.zeros((methods, levels, CHUNK), jnp.int32),
         reference,
@@ -232,4 +204,4 @@ def _begin(start: State, methods: int, levels: int, m: int) -> _Carry:
         jnp.zeros((methods, levels, 2, CHUNK), start.q.dtype),
     )
     none = jnp.zeros((levels, CHUNK, m), start.q.dtype)
-    return _Carry(ends, none, none)
+    return _Carry(reached, none, none)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-import holonax.studies.lockstep as lockstep
 from holonax.errors import Interrupted, SimulationError
 from holonax.inputs.checks import flag
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
-from holonax.studies.arguments import Observables, check_observables, prepare
+from holonax.studies.arguments import Observables, StudyPlan, check_observables, prepare
 from holonax.studies.fit import batch_means, fit, resampled
-from holonax.studies.lockstep import Ends, Levels
+from holonax.studies.lockstep import LevelStates, run_levels, squared_errors
 from holonax.studies.study import Curve, Study
 
 _TWO_SIDED = 1.96
@@ -84,36 +84,37 @@ def strong_orders(
 ) -> list[Study]:
     """`strong_order` of several methods against one reference, which is then computed once."""
     flag("sup", sup)
-    start, methods, levels, against, noisy, paths = prepare(
-        system, methods, start, t1, h, refine, reference, on_failure, paths, seed
-    )
+    plan = prepare(system, methods, start, t1, h, refine, reference, on_failure, paths, seed)
+    measure, summarise = partial(_strong_errors, sup), partial(_strong_studies, plan, sup)
+    return _whole_or_part(plan, measure, summarise, antithetic=False, progress=progress)
 
-    def measure(ends: Ends) -> tuple[Any, ...]:
-        at_end = [jnp.stack(lockstep.squared_errors(state, ends.reference), axis=1) for state in ends.states]
-        return (ends.sup if sup else jnp.stack(at_end)), ends.status, ends.reference_status
 
-    def summarize(measured: Any) -> list[Study]:
-        squares, status, reference_status = measured
-        specification = _specification(levels, t1, paths, seed, against, start, sup=sup)
-        studies = []
-        for method, square, fate in zip(methods, squares, status, strict=True):
-            good, failed = _survivors(fate, reference_status, levels, on_failure)
-            curves = {}
-            for quantity, name in enumerate(("q", "p")):
-                values = square[:, quantity, good]
-                error = np.sqrt(values.mean(axis=-1))
-                samples = np.sqrt(resampled(batch_means(values)))
-                found = fit(levels.h, error, samples, levels.h_ref, power=_power(against == method, 2 if noisy else 1))
-                used, mean_abs = np.ones(len(levels.h), bool), np.sqrt(values).mean(axis=-1)
-                curves[name] = Curve(levels.h, error, _TWO_SIDED * samples.std(axis=0), used, *found, mean_abs)
-            declared = method.strong_order if noisy else method.order
-            studies.append(_study("strong", method, declared, levels, curves, against, good, failed, specification))
-        return studies
+def _strong_errors(sup: bool, reached: LevelStates) -> tuple[Any, ...]:
+    """Squared errors of q and p (methods, levels, 2, paths), with the statuses."""
+    at_end = [jnp.stack(squared_errors(state, reached.reference), axis=1) for state in reached.states]
+    return (reached.sup if sup else jnp.stack(at_end)), reached.status, reached.reference_status
 
-    return _whole_or_part(
-        summarize, system, methods, against, start, levels, paths, seed, measure,
-        antithetic=False, progress=progress,
-    )  # fmt: skip
+
+def _strong_studies(plan: StudyPlan, sup: bool, measured: Any) -> list[Study]:
+    squares, status, reference_status = measured
+    studies = []
+    for method, square, fate in zip(plan.methods, squares, status, strict=True):
+        good, failed = _survivors(plan, fate, reference_status)
+        power = _power(plan.reference == method, 2 if plan.noisy else 1)
+        curves = {name: _strong_curve(plan, square[:, i, good], power) for i, name in enumerate(("q", "p"))}
+        declared = method.strong_order if plan.noisy else method.order
+        studies.append(_study("strong", plan, method, declared, curves, good, failed, sup=sup))
+    return studies
+
+
+def _strong_curve(plan: StudyPlan, squares: np.ndarray, power: int) -> Curve:
+    """From squared errors (levels, paths)."""
+    h = plan.levels.h
+    error = np.sqrt(squares.mean(axis=-1))
+    samples = np.sqrt(resampled(batch_means(squares)))
+    found = fit(h, error, samples, plan.levels.h_ref, power=power)
+    used, mean_abs = np.ones(len(h), bool), np.sqrt(squares).mean(axis=-1)
+    return Curve(h, error, _TWO_SIDED * samples.std(axis=0), used, *found, mean_abs)
 
 
 def weak_order(
@@ -169,57 +170,68 @@ def weak_orders(
     progress: bool = True,
 ) -> list[Study]:
     """`weak_order` of several methods against one reference, which is then computed once."""
-    start, methods, levels, against, noisy, paths = prepare(
-        system, methods, start, t1, h, refine, reference, on_failure, paths, seed
-    )
-    exact = check_observables(observables, exact, start.q.shape[0])
-
-    @jax.jit
-    def measure(ends: Ends) -> tuple[Any, ...]:
-        values = {}
-        for name, fn in observables.items():
-            known = exact.get(name, jax.vmap(fn)(ends.reference.q, ends.reference.p))
-            values[name] = jnp.stack([jax.vmap(jax.vmap(fn))(state.q, state.p) - known for state in ends.states])
-        return values, ends.status, ends.reference_status
-
-    def summarize(measured: Any) -> list[Study]:
-        differences, status, reference_status = measured
-        seen = {"observables": sorted(observables), "exact": dict(exact)}
-        specification = _specification(levels, t1, paths, seed, against, start, **seen)
-        studies = []
-        for i, (method, fate) in enumerate(zip(methods, status, strict=True)):
-            good, failed = _survivors(fate, reference_status, levels, on_failure)
-            good = np.repeat(good.reshape(-1, 2).all(axis=1), 2)  # a pair stays or goes as one
-            if good.sum() < 4:
-                raise SimulationError(f"only {good.sum() // 2} pairs of paths completed every level; use smaller steps")
-            curves = {}
-            for name in observables:
-                values = differences[name][i][:, good]
-                values = values.reshape(len(levels.h), -1, 2).mean(axis=-1)  # pairs on W and -W are not independent
-                error = np.abs(values.mean(axis=-1))
-                half_width = _TWO_SIDED * values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
-                used = error > 2 * half_width
-                samples = np.abs(resampled(batch_means(values)))[:, used]
-                power = _power(against == method and name not in exact, 1)
-                found = fit(levels.h[used], error[used], samples, levels.h_ref, power)
-                curves[name] = Curve(levels.h, error, half_width, used, *found)
-            declared = method.weak_order if noisy else method.order
-            studies.append(_study("weak", method, declared, levels, curves, against, good, failed, specification))
-        return studies
-
-    return _whole_or_part(
-        summarize, system, methods, against, start, levels, paths + paths % 2, seed, measure,
-        antithetic=True, progress=progress,
-    )  # fmt: skip
+    plan = prepare(system, methods, start, t1, h, refine, reference, on_failure, paths, seed)
+    exact = check_observables(observables, exact, plan.start.q.shape[0])
+    measure = jax.jit(partial(_weak_differences, observables, exact))
+    summarise = partial(_weak_studies, plan, tuple(observables), exact)
+    return _whole_or_part(plan, measure, summarise, antithetic=True, progress=progress)
 
 
-def _whole_or_part(summarize: Callable[[Any], list[Study]], *arguments: Any, **options: Any) -> list[Study]:
+def _weak_differences(observables: Observables, exact: Mapping[str, float], reached: LevelStates) -> tuple[Any, ...]:
+    """Differences to the reference, or to what is known exactly (methods, levels, paths), with the statuses."""
+    values = {}
+    for name, fn in observables.items():
+        known = exact.get(name, jax.vmap(fn)(reached.reference.q, reached.reference.p))
+        values[name] = jnp.stack([jax.vmap(jax.vmap(fn))(state.q, state.p) - known for state in reached.states])
+    return values, reached.status, reached.reference_status
+
+
+def _weak_studies(
+    plan: StudyPlan, observables: tuple[str, ...], exact: Mapping[str, float], measured: Any
+) -> list[Study]:
+    differences, status, reference_status = measured
+    studies = []
+    for i, (method, fate) in enumerate(zip(plan.methods, status, strict=True)):
+        good, failed = _survivors(plan, fate, reference_status)
+        good = np.repeat(good.reshape(-1, 2).all(axis=1), 2)  # a pair stays or goes as one
+        if good.sum() < 4:
+            raise SimulationError(f"only {good.sum() // 2} pairs of paths completed every level; use smaller steps")
+        curves = {}
+        for name in observables:
+            power = _power(plan.reference == method and name not in exact, 1)
+            curves[name] = _weak_curve(plan, differences[name][i][:, good], power)
+        named = {"observables": sorted(observables), "exact": dict(exact)}
+        declared = method.weak_order if plan.noisy else method.order
+        studies.append(_study("weak", plan, method, declared, curves, good, failed, **named))
+    return studies
+
+
+def _weak_curve(plan: StudyPlan, differences: np.ndarray, power: int) -> Curve:
+    """From differences (levels, paths)."""
+    h = plan.levels.h
+    values = differences.reshape(len(h), -1, 2).mean(axis=-1)  # pairs on W and -W are not independent
+    error = np.abs(values.mean(axis=-1))
+    half_width = _TWO_SIDED * values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
+    used = error > 2 * half_width
+    samples = np.abs(resampled(batch_means(values)))[:, used]
+    found = fit(h[used], error[used], samples, plan.levels.h_ref, power)
+    return Curve(h, error, half_width, used, *found)
+
+
+def _whole_or_part(
+    plan: StudyPlan,
+    measure: Callable[[LevelStates], Any],
+    summarise: Callable[[Any], list[Study]],
+    *,
+    antithetic: bool,
+    progress: bool,
+) -> list[Study]:
     """Run all levels in lock-step; after Ctrl-C, pass on the studies of the paths that are done."""
     try:
-        measured = lockstep.run(*arguments, **options)
+        measured = run_levels(plan, measure, antithetic=antithetic, progress=progress)
     except Interrupted as interrupted:
-        raise Interrupted(str(interrupted), summarize(interrupted.result)) from None
-    return summarize(measured)
+        raise Interrupted(str(interrupted), summarise(interrupted.result)) from None
+    return summarise(measured)
 
 
 def _power(same: bool, power: int) -> int:
@@ -227,30 +239,14 @@ def _power(same: bool, power: int) -> int:
     return power if same else 0
 
 
-def _specification(
-    levels: Levels, t1: float, paths: int, seed: int, reference: Method, start: State, **more: Any
-) -> dict[str, Any]:
-    return {
-        "start": {"q": np.asarray(start.q).tolist(), "p": np.asarray(start.p).tolist()},
-        "t1": t1,
-        "h": levels.h.tolist(),
-        "paths": paths,
-        "seed": seed,
-        "reference": str(reference),
-        "h_ref": levels.h_ref,
-        **more,
-    }
-
-
-def _survivors(
-    status: np.ndarray, reference_status: np.ndarray, levels: Levels, on_failure: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _survivors(plan: StudyPlan, status: np.ndarray, reference_status: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which paths every level and the reference completed, and how many failed at each."""
+    h = plan.levels.h
     fates = np.concatenate([status, reference_status[None]]) != 0
     failed, good = fates.sum(axis=1), ~fates.any(axis=0)
-    if failed.any() and on_failure == "raise":
+    if failed.any() and plan.on_failure == "raise":
         worst = int(np.argmax(failed))
-        where = f"h = {levels.h[worst]:g}" if worst < len(levels.h) else "the reference"
+        where = f"h = {h[worst]:g}" if worst < len(h) else "the reference"
         raise SimulationError(
             f"{(~good).sum()} of {len(good)} paths failed, {failed[worst]} of them at {where}: leave out the largest "
             'step sizes, or pass on_failure="mark" to leave these paths out at every level (which biases the errors). '
@@ -264,14 +260,27 @@ def _survivors(
 
 def _study(
     kind: str,
+    plan: StudyPlan,
     method: Method,
     declared: float,
-    levels: Levels,
     curves: dict[str, Curve],
-    reference: Method,
     good: np.ndarray,
     failed: np.ndarray,
-    specification: dict[str, Any],
+    **more: Any,
 ) -> Study:
-    text = f"{reference} at h = {levels.h_ref:g}"
-    return Study(kind, str(method), declared, levels.h, curves, text, int(good.sum()), failed, specification)
+    """Put together what was found; `more` goes into the specification."""
+    start, levels, reference = plan.start, plan.levels, plan.reference
+    specification = {
+        "start": {"q": np.asarray(start.q).tolist(), "p": np.asarray(start.p).tolist()},
+        "t1": plan.t1,
+        "h": levels.h.tolist(),
+        "paths": plan.paths,
+        "seed": plan.seed,
+        "reference": str(reference),
+        "h_ref": levels.h_ref,
+        **more,
+    }
+    return Study(
+        kind, str(method), declared, levels.h, curves,
+        f"{reference} at h = {levels.h_ref:g}", int(good.sum()), failed, specification,
+    )  # fmt: skip

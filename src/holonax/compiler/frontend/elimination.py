@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from holonax.compiler.frontend.translate import Untranslatable
-from holonax.compiler.ir.graph import Build, Node, evaluated
+from holonax.compiler.ir.graph import Build, Node, Role, evaluated
 from holonax.compiler.ir.operations import evaluate
 
 Row = dict[int, Node]
@@ -218,9 +218,9 @@ def _value(node: Node, arguments: list[np.ndarray], size: float) -> np.ndarray:
         return arguments[0] + near if node.dtype.startswith("float") else arguments[0]
     if arguments:
         return evaluate(node.name, node.dtype, *arguments)
-    if node.value == "h":
+    if node.value is Role.STEP_SIZE:
         return np.full(SAMPLES, NEAR)
-    if node.value == "parameter":  # such as a mass or a length
+    if node.value is Role.PARAMETER:
         return np.exp(0.5 * random.normal(size=SAMPLES))
     if node.dtype.startswith("float"):  # states with zeros in them are common, and the ones that pivots may fear
         special = random.random(SAMPLES) < np.linspace(0.0, 0.5, SAMPLES)

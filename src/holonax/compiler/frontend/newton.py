@@ -18,7 +18,7 @@ from holonax.compiler.frontend.elimination import Row, eliminate, positive_at_ra
 from holonax.compiler.frontend.polynomial import quadratic
 from holonax.compiler.frontend.problem import Problem, reduced
 from holonax.compiler.frontend.translate import array_of, look, primitive, run
-from holonax.compiler.ir.graph import Build, Loop, Node
+from holonax.compiler.ir.graph import Build, Equations, Loop, Node
 from holonax.numerics.newton import ROUGHLY, Newton, Status
 
 
@@ -48,10 +48,12 @@ def solve(
     pivots, singular, _ = eliminate(build, [jacobian[i] for i in linear], at_zero, len(rows), linear, multipliers)
     problem = Problem(build, rows, unknowns, jacobian, linear, substitute(build, pivots), newton, motions)
     if not problem.others:
+        build.solved.append(Equations(len(unknowns), len(unknowns), "nothing"))
         status = build("select", singular, build.number(Status.SINGULAR, dtype), zero)
         return problem.completed([]), status, zero, build.number(1, dtype)
 
     quick = quickly(problem, guess)
+    build.solved.append(Equations(len(unknowns), len(problem.eliminated), quick.solver))
     if build.trial:
         values = problem.at(problem.rows, quick.x)
         status = build("select", verified(problem, quick, values) & ~singular, zero, build.number(1, dtype))
@@ -91,6 +93,7 @@ class Quick(NamedTuple):
     doubt: Node
     singular: Node
     iterations: Node
+    solver: str = "Newton's method"
 
 
 def quickly(problem: Problem, guess: list[Node]) -> Quick:
@@ -110,7 +113,8 @@ def quickly(problem: Problem, guess: list[Node]) -> Quick:
         slope = reduced(build, derivatives[0], problem.eliminated, problem.others)[0]
         root, none, singular = quadratic(build, powers, positive_at_random(slope))
         x = problem.completed([root])
-        return Quick(x, problem.at(problem.rough_magnitudes, x), none, singular, build.number(1, problem.dtype))
+        sizes, count = problem.at(problem.rough_magnitudes, x), build.number(1, problem.dtype)
+        return Quick(x, sizes, none, singular, count, solver="the formula for quadratics")
     x, size = [guess[j] for j in problem.others], len(problem.others)
     sizes = problem.at(problem.rough_magnitudes, guess)
     promising = [PROMISING * float(np.finfo(problem.dtype).eps) ** 0.5 * m for m in sizes]

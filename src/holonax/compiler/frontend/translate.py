@@ -160,6 +160,7 @@ def _expanded(build: Build, equation: Any, *inputs: Any) -> list:
 
 @primitive("cond")
 def _cond(build: Build, equation: Any, index: np.ndarray, *inputs: Any) -> list:
+    """Two branches are the second and, where some lane takes it, the first; more of them are all computed."""
     which, branches = index.item(), equation.params["branches"]
     if which.is_constant:
         return run_closed(build, branches[int(np.clip(which.value, 0, len(branches) - 1))], list(inputs))
@@ -167,7 +168,8 @@ def _cond(build: Build, equation: Any, index: np.ndarray, *inputs: Any) -> list:
     results = [_flat(look(run_closed(build, branch, list(inputs)))) for branch in branches]
     if len(branches) == 2 and not any(x.depends_on_unknowns for x in (which, *results[0], *results[1])):
         condition = build("convert", which, dtype="bool")
-        return _unflatten(_rarely(build, condition, branches[1], look(list(inputs)), results[0]), shapes)
+        branch = conditional(build, condition, branches[1], look(list(inputs)), results[0])
+        return _unflatten(branch.results[: len(results[0])], shapes)
     chosen = results[-1]
     for i in range(len(branches) - 2, -1, -1):
         here = build("less_equal", which, build.number(i, which.dtype))
@@ -175,8 +177,10 @@ def _cond(build: Build, equation: Any, index: np.ndarray, *inputs: Any) -> list:
     return _unflatten(chosen, shapes)
 
 
-def _rarely(build: Build, condition: Node, branch: ClosedJaxpr, inputs: list, otherwise: list[Node]) -> list[Node]:
-    """`otherwise`, and the branch only if some lane meets the condition: a loop that ends after one round.
+def conditional(
+    build: Build, condition: Node, branch: ClosedJaxpr, inputs: list[np.ndarray], otherwise: list[Node]
+) -> Loop:
+    """A loop that ends after one round: its first results are `otherwise`, or of the branch in lanes that take it.
 
     The branch's inputs are carried, unchanged, so that what it computes of them is computed in the loop.
     """
@@ -184,7 +188,8 @@ def _rarely(build: Build, condition: Node, branch: ClosedJaxpr, inputs: list, ot
     loop = Loop(build, [*otherwise, condition, *carried], alive=true, rare=True)
     inside = loop.parameters[len(otherwise) + 1 :]
     then = _flat(look(run_closed(build, branch, _unflatten(inside, [x.shape for x in inputs]))))
-    return loop.close(build, loop.parameters[len(otherwise)], [*then, ~true, *inside])[: len(otherwise)]
+    loop.close(build, loop.parameters[len(otherwise)], [*then, ~true, *inside])
+    return loop
 
 
 def _flat(arrays: list[np.ndarray]) -> list[Node]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from enum import Enum
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, TypeVar, final
@@ -26,9 +27,20 @@ class Untranslatable(Exception):  # noqa: N818 - an answer, not an accident
     """Says in plain words what cannot be turned into lanes."""
 
 
+class Role(Enum):
+    """What an input is, where the compiler cares when it tries a program out."""
+
+    STEP_SIZE = "small and positive"
+    PARAMETER = "such as a mass or a length: positive"
+
+
 @final
 class Node:
-    """A number per lane: an operation on other nodes, a constant, an input, or the value of a loop."""
+    """A number per lane: an operation on other nodes, a constant, an input, or the value of a loop.
+
+    `value` is the number of a constant, the `Role` of an input that has one, (loop, i) for the i-th value that a loop
+    carries ("parameter" inside of it, "result" outside), and (table, k) for the k-th entry of a table.
+    """
 
     __slots__ = ("args", "build", "dtype", "index", "loops", "name", "nonnegative", "unknowns", "value")
 
@@ -183,6 +195,14 @@ def evaluated(
     return [known[node] for node in nodes]
 
 
+class Equations(NamedTuple):
+    """What became of the equations of a step: so many unknowns were eliminated, the others are left to `solver`."""
+
+    unknowns: int
+    eliminated: int
+    solver: str
+
+
 UNKNOWNS: Any = "the loop that will find the unknowns"
 
 
@@ -198,6 +218,7 @@ class Build:
         self.known: dict[tuple, Node] = {}
         self.count = 0
         self.alive = self.number(True, "bool")
+        self.solved: list[Equations] = []  # for those who ask what became of the equations
 
     def _new(self, name: str, dtype: str, args: tuple[Node, ...] = (), value: Any = None) -> Node:
         self.count += 1

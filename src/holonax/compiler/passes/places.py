@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import NamedTuple, final
 
 from holonax.compiler.ir.graph import Node, Table
-from holonax.compiler.passes.scheduled import Program
+from holonax.compiler.ir.program import Program
 
 MEMORY, NOW, NEXT = range(3)
 """Where an array lies: among the others, among the states, or among those of the next step."""
@@ -36,7 +36,7 @@ class Places:
     """The places of values, as they are found going through a program: `time` is that of what is looked at."""
 
     def __init__(self, program: Program) -> None:
-        self.dtype, self.final = program.dtype, program.schedule.final
+        self.dtype, self.final = program.dtype, program.final
         self.of: dict[Node, dict[int, int]] = {}
         self.twins: dict[int, int] = {}
         self.time = 0

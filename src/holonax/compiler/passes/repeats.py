@@ -1,7 +1,7 @@
 """Loops in a straight piece of a program.
 
-A chain of many links has as many equations, all alike; written out they would leave the processor's cache of code.  The
-schedule places what is needed for one link after the other, so it repeats itself: after some `period`, the same
+A chain of many links has as many equations, all alike; written out they would leave the processor's cache of code.
+What is needed for one link comes after the other, so the program repeats itself: after some `period`, the same
 operations come again, with arguments just as far back, or from elsewhere.  That is how loops are found in it.
 """
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from holonax.compiler.ir.graph import Node
 from holonax.compiler.ir.operations import BY_TYPE, OPERATIONS
-from holonax.compiler.passes.schedule import Block, Items
-from holonax.compiler.passes.scheduled import Program
+from holonax.compiler.ir.program import Block, Items, Program
 
 KERNEL = "advance"
 _TYPES = {
@@ -58,18 +57,19 @@ class _Emitter:
         self.lines: list[str] = []
         self.names: dict[Node, str] = {}
         self.count = 0
-        key = (*program.key, program.h, program.step)
-        self.names.update(zip(key, ("key0", "key1", "h", "(int)(number + offset)"), strict=True))
-        self.names.update(zip(program.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
+        inputs = program.inputs
+        fixed = (*inputs.key, inputs.h, inputs.step)
+        self.names.update(zip(fixed, ("key0", "key1", "h", "(int)(number + offset)"), strict=True))
+        self.names.update(zip(inputs.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
         for i in program.changing:
             self.names[program.carried[i]] = f"c{i}"
             self.lines.append(f"{_TYPES[program.carried[i].dtype]} c{i};")
-        for i, node in enumerate(program.parameters, len(program.carried)):
+        for i, node in enumerate(program.inputs.parameters, len(program.carried)):
             self.names[node] = self.put(node.dtype, f"(({_TYPES[node.dtype]} *)carried[{i}])[lane]")
-        self.items(program.schedule.before)
+        self.items(program.before)
 
     def name(self, node: Node) -> str:
-        node = self.program.schedule.final(node)
+        node = self.program.final(node)
         return _literal(node) if node.is_constant else self.names[node]
 
     def put(self, dtype: str, expression: str) -> str:
@@ -97,7 +97,7 @@ class _Emitter:
                 before = dict(self.names)
                 for node in operations:
                     self.names[node] = self.put(node.dtype, self.operation(node))
-                    self.names.setdefault(self.program.schedule.final(node), self.names[node])  # others ask for that
+                    self.names.setdefault(self.program.final(node), self.names[node])  # others ask for that
                 self.lines += [f"{before[number]} = {self.names[operations[-1]]};", "}"]
                 self.names = before
         begin, self.lines = self.lines, lines
@@ -110,8 +110,8 @@ class _Emitter:
         return f"(({_TYPES[self.program.carried[i].dtype]} *)carried[{i}])[lane]"
 
     def record(self) -> list[str]:
-        entries = 2 * self.program.n
-        return [f"rows[(row * {entries} + {i}) * size + lane] = c{i};" for i in range(entries)]
+        recorded = self.program.recorded
+        return [f"rows[(row * {len(recorded)} + {k}) * size + lane] = c{i};" for k, i in enumerate(recorded)]
 
     def end(self, ends: dict[int, Node]) -> list[str]:
         values = [(i, self.put(self.program.carried[i].dtype, self.name(node))) for i, node in ends.items()]
@@ -166,7 +166,7 @@ def kernel(program: Program) -> str:
     lines = emit.lines
     lines += ["long long last = stop;", "begin:", *emit.load(), *emit.begin(), "long long number = next[lane];"]
     lines += ["long long row = number / stride - first / stride, due = (number / stride + 1) * stride;"]
-    lines += [f"const bool alive = {emit.name(program.status)} == 0;"]
+    lines += [f"const bool alive = {emit.name(program.carried[program.track.status])} == 0;"]
     lines += ["for (; number < last; ++number) {", "if (alive) {"]
     emit.items(trial.items)
     lines.append(f"if ({emit.name(trial.doubt)}) {{ last = number; atomicAdd(doubts, 1); goto begin; }}")
@@ -180,7 +180,7 @@ def again(program: Program) -> str:
     emit = _Emitter(program)
     lines = emit.lines
     lines += ["long long number = next[lane];", "if (number == stop) return;", *emit.load()]
-    emit.items(program.schedule.body)
+    emit.items(program.body)
     lines += emit.end({i: program.results[i] for i in program.changing})
     lines += ["if ((number + 1) % stride == 0) {", "long long row = (number + 1) / stride - first / stride - 1;"]
     lines += [*emit.record(), "}"]

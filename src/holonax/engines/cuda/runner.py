@@ -10,15 +10,15 @@ from typing import Any, final
 
 import numpy as np
 
+from holonax.compiler import Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
-from holonax.compiler.passes.scheduled import Program
-from holonax.compiler.program import Target, program
-from holonax.engines.base import LaneRunner
+from holonax.compiler.ir.program import Program
 from holonax.engines.cuda.emit import KERNEL, again, kernel
+from holonax.engines.lanes import LaneRunner
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 
-TARGET = Target(FUNCTIONS, most=50_000, trials=True)
+TARGET = Target("cuda", FUNCTIONS, most=50_000, trials=True)
 """Larger programs would take too long to compile, and spill out of the registers of a thread."""
 
 THREADS = 128
@@ -35,6 +35,11 @@ def missing() -> str | None:
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"CuPy finds no NVIDIA GPU ({error})"
     return None
+
+
+def lanes(program: Program) -> str:
+    """How paths share the work."""
+    return f"a thread per path, {THREADS} in a block"
 
 
 WORKERS = 4
@@ -121,4 +126,4 @@ class CudaRunner(LaneRunner):
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner:
     """Trace, fold and compile."""
-    return CudaRunner(program(system, method, n, dtype, TARGET))
+    return CudaRunner(compile_step(system, method, n, dtype, TARGET))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holonax.compiler.ir.graph import Loop, Node
-from holonax.compiler.passes.schedule import Block, Items, Rounds, visit
+from holonax.compiler.ir.program import Block, Items, Rounds, visit
 from holonax.engines.llvm.instructions import Instructions
 from holonax.engines.llvm.order import interleaved
 
@@ -19,7 +19,7 @@ class Emitter(Instructions):
 
     def straight(self, nodes: list[Node]) -> None:
         """Operations between two loops."""
-        for node in interleaved(nodes, self.program.schedule.final):
+        for node in interleaved(nodes, self.program.final):
             self.names[node] = self.operation(node)
             self.store(node, self.names[node])
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from holonax.compiler.ir.graph import Node, Table
 from holonax.compiler.ir.operations import BY_TYPE, FLOATS, OPERATIONS, Condition, Instruction, Intrinsic, Library
-from holonax.compiler.passes.scheduled import Program
+from holonax.compiler.ir.program import Program
 
 MEMORY = {"float64": "double", "float32": "float", "int32": "i32"}
 _TYPES = MEMORY | {"uint32": "i64", "int64": "i64", "uint64": "i64", "bool": "i1"}
@@ -64,7 +64,7 @@ class Instructions:
 
     def name(self, node: Node) -> str:
         """The name of a value that has been computed."""
-        node = self.program.schedule.final(node)
+        node = self.program.final(node)
         return self.constant(node) if node.is_constant else self.names[node]
 
     def call(self, intrinsic: str, kind: str, *arguments: str) -> str:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from holonax.compiler.ir.graph import Node
-from holonax.compiler.passes.eager import eager
-from holonax.compiler.passes.scheduled import Program
+from holonax.compiler.ir.program import Program
 from holonax.engines.llvm.emit import Emitter
 from holonax.engines.llvm.instructions import MEMORY
 from holonax.engines.llvm.memory import MemoryEmitter
 from holonax.methods.path import IN_DOUBT
 
 KERNEL = "advance"
-
-MANY = 6_000
-"""Operations of a program that leaves the cache of code, so that loops are looked for in it."""
 
 
 def kernel(program: Program, width: int, *attributes: str) -> str:
@@ -25,106 +21,141 @@ def kernel(program: Program, width: int, *attributes: str) -> str:
     `fixed` to the key, h, the place of a pointer to the kernel by which a step is taken again, and what is added to a
     step's number.
     """
-    emit = MemoryEmitter(eager(program), width) if program.schedule.size() > MANY else Emitter(program, width)
-    program = emit.program
-    lines, put = emit.lines, emit.put
-    carried = [(i, program.carried[i], program.results[i]) for i in program.changing]
-    stored = {program.carried[i] for i in emit.stored(program.loop, program.changing)[0]}
-    phis = [x for x in carried if x[1] not in stored]
-
-    def at(kind: str, array: str, place: object) -> str:
-        return put(f"getelementptr {kind}, ptr {array}, i64 {place}")
-
-    def store(node: Node, value: str, there: str) -> None:
-        lines.append(f"  store {emit.vector(node.dtype)} {value}, ptr {there}, align {align(node)}")
-
-    def at_end(node: Node) -> str:
-        return emit.name(node) if node in stored else results[node]
-
-    def align(node: Node) -> int:
-        return 8 if node.dtype == "float64" else 4
-
-    # What is the same for all paths.
-    for i, node in enumerate(program.key):
-        emit.names[node] = emit.splat("i64", put(f"load i64, ptr {at('i64', '%fixed', i)}"))
-    kind = MEMORY[program.dtype]
-    wide = put(f"load double, ptr {at('i64', '%fixed', 2)}")
-    emit.names[program.h] = emit.splat(kind, wide if kind == "double" else put(f"fptrunc double {wide} to {kind}"))
-    ahead = put(f"load i64, ptr {at('i64', '%fixed', 4)}")
-    arrays = {i: put(f"load ptr, ptr {at('ptr', '%carried', i)}") for i, *_ in carried}
-
-    # A group of paths.
-    lines += ["  br label %group", "group:", "  %begin = phi i64 [ 0, %entry ], [ %begin.next, %group.end ]"]
-    for i, node in enumerate(program.path):
-        offset = put(f"mul i64 %size, {i}")
-        words = at("i64", "%paths", put(f"add i64 %begin, {offset}"))
-        emit.names[node] = put(f"load {emit.vector('uint32')}, ptr {words}, align 8")
-    places = [at(MEMORY[node.dtype], arrays[i], "%begin") for i, node, _ in carried]
-    loaded = [
-        put(f"load {emit.vector(node.dtype)}, ptr {there}, align {align(node)}")
-        for there, (_, node, _) in zip(places, carried, strict=True)
-    ]
-    given = {}  # where this group's parameters are
-    for i, node in enumerate(program.parameters, len(program.carried)):
-        given[i] = at(MEMORY[node.dtype], put(f"load ptr, ptr {at('ptr', '%carried', i)}"), "%begin")
-        emit.names[node] = put(f"load {emit.vector(node.dtype)}, ptr {given[i]}, align {align(node)}")
-        emit.store(node, emit.names[node])  # where loops over links look for it
-    emit.items(program.schedule.before)
-    loaded = _begun(emit, {node: value for value, (_, node, _) in zip(loaded, carried, strict=True)})
-    for value, (_, node, _) in zip(loaded, carried, strict=True):
-        emit.store(node, value)
-
-    # A step.
-    lines += ["  br label %before", "before:", "  br label %step", "step:"]
-    lines.append("  %number = phi i64 [ %first, %before ], [ %number.next, %step.end ]")
-    lines.append("  %row = phi i64 [ 0, %before ], [ %row.next, %step.end ]")
-    lines.append("  %due = phi i64 [ %next, %before ], [ %due.next, %step.end ]")
-    place = len(lines)
-    emit.names.update({node: emit.fresh("s") for _, node, _ in phis})
-    emit.begin_step()
-    emit.names[program.step] = emit.splat("i32", put(f"trunc i64 {put(f'add i64 %number, {ahead}')} to i32"))
-    emit.items(program.schedule.body)
-    results = {node: emit.name(result) for _, node, result in phis}
-    emit.end_step([(node, result) for _, node, result in carried if node in stored])
-    if program.again is not None:
-        results |= _take_again(emit, {i: (node, at_end(node)) for i, node, _ in carried}, given, stored)
-    lines += ["  br label %step.done", "step.done:"]
-    lines += ["  %number.next = add i64 %number, 1", "  %record = icmp eq i64 %number.next, %due"]
-    lines += ["  br i1 %record, label %write, label %step.end", "write:"]
-    line = put(f"mul i64 %row, {2 * program.n}")
-    for i in range(2 * program.n):
-        offset = put(f"mul i64 %size, {put(f'add i64 {line}, {i}')}")
-        there = at(MEMORY[program.dtype], "%buffer", put(f"add i64 %begin, {offset}"))
-        store(program.carried[i], at_end(program.carried[i]), there)
-    lines += ["  %row.more = add i64 %row, 1", "  %due.more = add i64 %due, %stride", "  br label %step.end"]
-    lines += ["step.end:", "  %row.next = phi i64 [ %row, %step.done ], [ %row.more, %write ]"]
-    lines += ["  %due.next = phi i64 [ %due, %step.done ], [ %due.more, %write ]"]
-    lines += [
-        "  %more = icmp slt i64 %number.next, %stop",
-        "  br i1 %more, label %step, label %group.end",
-        "group.end:",
-    ]
-    lines[place:place] = [
-        f"  {emit.names[node]} = phi {emit.vector(node.dtype)} [ {begin}, %before ], [ {results[node]}, %step.end ]"
-        for (_, node, _), begin in zip(carried, loaded, strict=True)
-        if node not in stored
-    ]
-
-    # What is left of it.
-    for (_, node, _), there in zip(carried, places, strict=True):
-        store(node, at_end(node), there)
-    lines += [f"  %begin.next = add i64 %begin, {width}", "  %groups = icmp slt i64 %begin.next, %size"]
-    lines += ["  br i1 %groups, label %group, label %exit", "exit:", "  ret void", "}"]
+    emit = Emitter(program, width) if program.layout is None else MemoryEmitter(program, width)
+    _Kernel(program, emit).write()
     arguments = "ptr noalias %carried, ptr noalias %paths, ptr noalias %fixed, ptr noalias %buffer, "
     arguments += "i64 %size, i64 %first, i64 %stop, i64 %stride"
     # Values that do not fit into registers must lie within a line of the cache, hence the aligned stack.
     head = [f'define void @{KERNEL}({arguments}) alignstack(64) "stackrealign" {" ".join(attributes)} {{', "entry:"]
     head += ["  %quotient = sdiv i64 %first, %stride", "  %quotient.next = add i64 %quotient, 1"]
     head += ["  %next = mul i64 %quotient.next, %stride"]
-    return "\n".join([*sorted(emit.intrinsics), *head, *emit.allocations, *lines])
+    return "\n".join([*sorted(emit.intrinsics), *head, *emit.allocations, *emit.lines])
 
 
-def _begun(emit: Emitter, loaded: dict[Node, str]) -> list[str]:
+class _Kernel:
+    """The parts of a kernel, in order: what all paths share, a group of paths, its steps, what is recorded."""
+
+    def __init__(self, program: Program, emit: Emitter) -> None:
+        self.program, self.emit, self.lines, self.put = program, emit, emit.lines, emit.put
+        self.carried = [program.carried[i] for i in program.changing]
+        in_memory, _ = emit.stored(program.loop, program.changing)
+        self.stored = {program.carried[i] for i in in_memory}
+        self.in_registers = [node for node in self.carried if node not in self.stored]
+        self.ends: dict[Node, str] = {}  # of a step, where they are in registers
+
+    def write(self) -> None:
+        """The body of the function."""
+        self.write_fixed()
+        self.lines += ["  br label %group", "group:", "  %begin = phi i64 [ 0, %entry ], [ %begin.next, %group.end ]"]
+        places, begins, given = self.load_group()
+        self.write_steps(begins, given)
+        for node, there in zip(self.carried, places, strict=True):
+            self.store(node, self.end(node), there)
+        self.lines += [f"  %begin.next = add i64 %begin, {self.emit.width}"]
+        self.lines += ["  %groups = icmp slt i64 %begin.next, %size"]
+        self.lines += ["  br i1 %groups, label %group, label %exit", "exit:", "  ret void", "}"]
+
+    def write_fixed(self) -> None:
+        """What is the same for all paths."""
+        emit, put, inputs = self.emit, self.put, self.program.inputs
+        for i, node in enumerate(inputs.key):
+            emit.names[node] = emit.splat("i64", put(f"load i64, ptr {self.at('i64', '%fixed', i)}"))
+        kind = MEMORY[self.program.dtype]
+        wide = put(f"load double, ptr {self.at('i64', '%fixed', 2)}")
+        h = wide if kind == "double" else put(f"fptrunc double {wide} to {kind}")
+        emit.names[inputs.h] = emit.splat(kind, h)
+        self.offset = put(f"load i64, ptr {self.at('i64', '%fixed', 4)}")
+        self.arrays = {i: put(f"load ptr, ptr {self.at('ptr', '%carried', i)}") for i in self.program.changing}
+
+    def load_group(self) -> tuple[list[str], dict[Node, str], dict[int, str]]:
+        """Where the carried values of a group of paths are, their values, and where its parameters are."""
+        emit, put, program = self.emit, self.put, self.program
+        for i, node in enumerate(program.inputs.path):
+            offset = put(f"mul i64 %size, {i}")
+            words = self.at("i64", "%paths", put(f"add i64 %begin, {offset}"))
+            emit.names[node] = put(f"load {emit.vector('uint32')}, ptr {words}, align 8")
+        places = [self.at(MEMORY[program.carried[i].dtype], self.arrays[i], "%begin") for i in program.changing]
+        loaded = {node: self.load(node, there) for node, there in zip(self.carried, places, strict=True)}
+        given = {}
+        for i, node in enumerate(program.inputs.parameters, len(program.carried)):
+            array = put(f"load ptr, ptr {self.at('ptr', '%carried', i)}")
+            given[i] = self.at(MEMORY[node.dtype], array, "%begin")
+            emit.names[node] = self.load(node, given[i])
+            emit.store(node, emit.names[node])  # where loops over links look for it
+        emit.items(program.before)
+        begins = _begun(emit, loaded)
+        for node, value in begins.items():
+            emit.store(node, value)
+        return places, begins, given
+
+    def write_steps(self, begins: dict[Node, str], given: dict[int, str]) -> None:
+        """The loop over the steps of a group."""
+        emit, lines, program = self.emit, self.lines, self.program
+        lines += ["  br label %before", "before:", "  br label %step", "step:"]
+        lines.append("  %number = phi i64 [ %first, %before ], [ %number.next, %step.end ]")
+        lines.append("  %row = phi i64 [ 0, %before ], [ %row.next, %step.end ]")
+        lines.append("  %due = phi i64 [ %next, %before ], [ %due.next, %step.end ]")
+        place = len(lines)
+        emit.names.update({node: emit.fresh("s") for node in self.in_registers})
+        emit.begin_step()
+        number = self.put(f"trunc i64 {self.put(f'add i64 %number, {self.offset}')} to i32")
+        emit.names[program.inputs.step] = emit.splat("i32", number)
+        emit.items(program.body)
+        every = program.results
+        results = {program.carried[i]: every[i] for i in program.changing}
+        self.ends = {node: emit.name(results[node]) for node in self.in_registers}
+        emit.end_step([(node, result) for node, result in results.items() if node in self.stored])
+        if program.again is not None:
+            ends = {i: (program.carried[i], self.end(program.carried[i])) for i in program.changing}
+            self.ends |= _take_again(emit, ends, given, self.stored)
+        lines += ["  br label %step.done", "step.done:", "  %number.next = add i64 %number, 1"]
+        self.write_record()
+        lines += ["  %more = icmp slt i64 %number.next, %stop", "  br i1 %more, label %step, label %group.end"]
+        lines.append("group.end:")
+        lines[place:place] = [
+            f"  {emit.names[node]} = phi {emit.vector(node.dtype)} "
+            f"[ {begins[node]}, %before ], [ {self.ends[node]}, %step.end ]"
+            for node in self.in_registers
+        ]
+
+    def write_record(self) -> None:
+        """At multiples of the stride, q and p go to the next row of the buffer."""
+        lines, put, recorded = self.lines, self.put, self.program.recorded
+        lines += ["  %record = icmp eq i64 %number.next, %due"]
+        lines += ["  br i1 %record, label %write, label %step.end", "write:"]
+        line = put(f"mul i64 %row, {len(recorded)}")
+        for k, i in enumerate(recorded):
+            offset = put(f"mul i64 %size, {put(f'add i64 {line}, {k}')}")
+            there = self.at(MEMORY[self.program.dtype], "%buffer", put(f"add i64 %begin, {offset}"))
+            self.store(self.program.carried[i], self.end(self.program.carried[i]), there)
+        lines += ["  %row.more = add i64 %row, 1", "  %due.more = add i64 %due, %stride", "  br label %step.end"]
+        lines += ["step.end:", "  %row.next = phi i64 [ %row, %step.done ], [ %row.more, %write ]"]
+        lines += ["  %due.next = phi i64 [ %due, %step.done ], [ %due.more, %write ]"]
+
+    # Pieces of syntax.
+
+    def at(self, kind: str, array: str, place: object) -> str:
+        """The address of an element of an array."""
+        return self.put(f"getelementptr {kind}, ptr {array}, i64 {place}")
+
+    def load(self, node: Node, there: str) -> str:
+        """The values of a node in a group of paths, from an array of all paths."""
+        return self.put(f"load {self.emit.vector(node.dtype)}, ptr {there}, align {_align(node)}")
+
+    def store(self, node: Node, value: str, there: str) -> None:
+        """To such an array."""
+        self.lines.append(f"  store {self.emit.vector(node.dtype)} {value}, ptr {there}, align {_align(node)}")
+
+    def end(self, node: Node) -> str:
+        """The value of a carried node at the end of a step."""
+        return self.emit.name(node) if node in self.stored else self.ends[node]
+
+
+def _align(node: Node) -> int:
+    return 8 if node.dtype == "float64" else 4
+
+
+def _begun(emit: Emitter, loaded: dict[Node, str]) -> dict[Node, str]:
     """The values `loaded`; those of functions of q that do not exist yet are computed."""
     before = dict(emit.names)
     emit.names |= loaded
@@ -132,13 +163,13 @@ def _begun(emit: Emitter, loaded: dict[Node, str]) -> list[str]:
         if number in loaded:
             for node in operations:
                 emit.names[node] = emit.operation(node)
-                emit.names.setdefault(emit.program.schedule.final(node), emit.names[node])  # by which others ask for it
+                emit.names.setdefault(emit.program.final(node), emit.names[node])  # by which others ask for it
             vector, old, new = emit.vector(number.dtype), loaded[number], emit.names[operations[-1]]
             missing = emit.put(f"fcmp uno {vector} {old}, {old}")
             chosen = emit.put(f"select {emit.vector('bool')} {missing}, {vector} {new}, {vector} {old}")
             loaded[number] = emit.names[number] = chosen
     emit.names = before
-    return list(loaded.values())
+    return loaded
 
 
 def _take_again(
@@ -157,7 +188,7 @@ def _take_again(
         f"  %again.places = alloca ptr, i64 {entries + len(given)}",
         f"  %again.paths = alloca {emit.vector('uint32')}, i64 2, align 64",
     ]
-    at_status = 3 * program.n
+    at_status = program.track.status
     doubt = put(f"icmp eq {whole} {ends[at_status][1]}, splat (i32 {IN_DOUBT})")
     some = emit.any_lane(doubt)
     lines += ["  br label %tried", "tried:", f"  br i1 {some}, label %again, label %certain", "again:"]
@@ -168,7 +199,7 @@ def _take_again(
     for i, (node, value) in ends.items():
         value = alone if i == at_status else value
         lines.append(f"  store {emit.vector(node.dtype)} {value}, ptr {places[i]}, align 64")
-    for i, node in enumerate(program.path):
+    for i, node in enumerate(program.inputs.path):
         there = put(f"getelementptr {emit.vector('uint32')}, ptr %again.paths, i64 {i}")
         lines.append(f"  store {emit.vector('uint32')} {emit.name(node)}, ptr {there}, align 64")
     pointers = "ptr %again.places, ptr %again.paths, ptr %fixed, ptr %buffer"

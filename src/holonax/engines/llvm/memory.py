@@ -1,13 +1,13 @@
-"""A lane program with loops over its links, laid out by `compiler.passes.layout`, as LLVM IR: arrays in memory."""
+"""A lane program with loops over its links, laid out by `compiler.passes.rerolling`, as LLVM IR: arrays in memory."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from holonax.compiler.ir.graph import Loop, Node, Table
-from holonax.compiler.passes.layout import Layout, Rolled
+from holonax.compiler.ir.program import Program
 from holonax.compiler.passes.places import Slice
-from holonax.compiler.passes.scheduled import Program
+from holonax.compiler.passes.rerolling import Rolled
 from holonax.engines.llvm.emit import Emitter
 from holonax.engines.llvm.order import interleaved
 
@@ -20,7 +20,7 @@ class MemoryEmitter(Emitter):
 
     def __init__(self, program: Program, width: int) -> None:
         super().__init__(program, width)
-        self.layout = Layout(program)
+        self.layout = program.layout
         self.places = self.layout.places
         self.element = self.vector(program.dtype)
         self.align = f"align {min(64, width * np.dtype(program.dtype).itemsize)}"
@@ -30,7 +30,7 @@ class MemoryEmitter(Emitter):
 
     def name(self, node: Node) -> str:
         """The name of a value that has been computed; from memory if it has none."""
-        node = self.program.schedule.final(node)
+        node = self.program.final(node)
         if node.is_constant or node in self.names:
             return super().name(node)
         array, place = next(iter(self.places.of[node].items()))
@@ -77,7 +77,7 @@ class MemoryEmitter(Emitter):
         place = len(self.lines)
         self.names.update({name: self.fresh("k") for name, *_ in loop.kept})
         written = dict(loop.written)
-        for node in [*loop.read.keys() & written, *interleaved(loop.body, self.program.schedule.final)]:
+        for node in [*loop.read.keys() & written, *interleaved(loop.body, self.program.final)]:
             for x in (node, *node.args):
                 if x in loop.read and x not in self.names:
                     self.names[x] = self.load(loop.read[x], index)
@@ -113,7 +113,7 @@ class MemoryEmitter(Emitter):
 
     def _move(self, moves: list[tuple[Node, Node]], twins: dict[int, int], active: str | None = None) -> None:
         """To the same place or that of a twin, unless they are there already: in loops where both are arrays."""
-        final, places = self.program.schedule.final, self.places.of
+        final, places = self.program.final, self.places.of
         changed = {old for old, _ in moves}
         left = [
             (there, place, final(new))

@@ -10,17 +10,19 @@ from typing import Any, final
 
 import numpy as np
 
+from holonax.compiler import Rolling, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
-from holonax.compiler.ir.graph import Rolling
-from holonax.compiler.passes.scheduled import Program
-from holonax.compiler.program import Target, program
-from holonax.engines.base import ROWS, LaneRunner, cores
+from holonax.compiler.ir.program import Program
+from holonax.engines.base import ROWS, cores
+from holonax.engines.lanes import LaneRunner
 from holonax.engines.llvm.kernel import KERNEL, kernel
 from holonax.mechanics.noise import normal_pairs
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 
-TARGET = Target(FUNCTIONS, most=120_000, rolling=Rolling(normal_pairs, few=32, together=4), trials=True)
+TARGET = Target(
+    "llvm", FUNCTIONS, most=120_000, rolling=Rolling(normal_pairs, few=32, together=4), trials=True, long=6_000
+)
 """Larger programs would take more than some 15 seconds to compile.  More noise than that would leave the cache of code;
 the chains of four blocks do not wait for each other."""
 
@@ -43,6 +45,11 @@ def width_of(operations: int) -> int:
     The fewer the larger a program is, since the values of all lanes compete for the registers (docs/decisions.md).
     """
     return 32 if operations < 1500 else 16 if operations < 6000 else 8
+
+
+def lanes(program: Program) -> str:
+    """How paths share the work."""
+    return f"{width_of(program.size)} paths in a vector, {cores()} cores"
 
 
 def machine_code(program: Program, width: int) -> tuple[Any, Any]:
@@ -107,8 +114,8 @@ class LlvmRunner(LaneRunner):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.grain = width_of(program.schedule.size())
-        row = 2 * program.n * np.dtype(program.dtype).itemsize
+        self.grain = width_of(program.size)
+        row = len(program.recorded) * np.dtype(program.dtype).itemsize
         self.chunk = max(self.grain, min(4096, 2 ** int(np.log2(_BUFFER / (ROWS * row)))))
         self.workers = cores()
         self.kernel, self.compiler = machine_code(program, self.grain)
@@ -144,4 +151,4 @@ class LlvmRunner(LaneRunner):
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner:
     """Trace, fold and compile."""
-    return LlvmRunner(program(system, method, n, dtype, TARGET))
+    return LlvmRunner(compile_step(system, method, n, dtype, TARGET))

@@ -20,8 +20,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from holonax.compiler.ir.graph import Node
 from holonax.compiler.ir.operations import FLOATS, OPERATIONS
-from holonax.compiler.passes.schedule import Block, Items, Rounds, visit
-from holonax.compiler.passes.scheduled import Program
+from holonax.compiler.ir.program import Block, Items, Program, Rounds, visit
 from holonax.mechanics.noise import has_float64
 
 TILE = 64
@@ -62,7 +61,7 @@ class Evaluation:
         return np.dtype("uint64" if dtype == "uint32" and self.wide else dtype)
 
     def __getitem__(self, node: Node) -> Array:
-        node = self.program.schedule.final(node)
+        node = self.program.final(node)
         return jnp.asarray(node.value, self.kind(node.dtype)) if node.is_constant else self.values[node]
 
     def masked(self, node: Node) -> Array:
@@ -89,7 +88,7 @@ class Evaluation:
 
     def stored(self, nodes: list[Node]) -> set[Node]:
         """What of a straight piece is worth storing, or must be because too much depends on it."""
-        final, users = self.program.schedule.final, self.program.schedule.used_by
+        final, users = self.program.final, self.program.used_by
         operations: dict[Node, int] = {}
         numbers: dict[Node, set[Node]] = {}
         result: set[Node] = set()
@@ -119,7 +118,7 @@ class Evaluation:
         """The operations, among those that have a place, that lead to a value, in order."""
         found, todo = {last}, [last]
         while todo:
-            new = {x for x in map(self.program.schedule.final, todo.pop().args) if x in place} - found
+            new = {x for x in map(self.program.final, todo.pop().args) if x in place} - found
             found |= new
             todo += new
         return sorted(found, key=place.__getitem__)
@@ -174,7 +173,7 @@ class Evaluation:
         else:
             tables = [pairs(0, block.rounds)]
         rows = [row for table in tables for row in table]
-        for node in self.program.schedule.entries[block.table]:
+        for node in self.program.entries[block.table]:
             row, part = divmod(node.value[1], len(outputs))
             self.values[node] = lax.bitcast_convert_type(rows[row].imag if part else rows[row].real, kind)
 

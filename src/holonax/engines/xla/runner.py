@@ -11,17 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from holonax.compiler import Rolling, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS_WITHOUT_FMA
-from holonax.compiler.ir.graph import Rolling
-from holonax.compiler.passes.scheduled import Program
-from holonax.compiler.program import Target, program
-from holonax.engines.base import ROWS, LaneRunner, cores
+from holonax.compiler.ir.program import Program
+from holonax.engines.base import ROWS, cores
+from holonax.engines.lanes import LaneRunner
 from holonax.engines.xla.emit import TILE, Evaluation, apart
 from holonax.mechanics.noise import random_words, words
 from holonax.mechanics.system import System
 from holonax.methods.base import Method
 
-TARGET = Target(FUNCTIONS_WITHOUT_FMA, most=6_000, rolling=Rolling(random_words, few=0, together=1))
+TARGET = Target("xla", FUNCTIONS_WITHOUT_FMA, most=6_000, rolling=Rolling(random_words, few=0, together=1))
 """Larger programs would take XLA too long to compile.  Random bits are always a table: it would compute them once for
 each of their consumers."""
 
@@ -35,8 +35,8 @@ def _walk(fixed: Evaluation, carried: list[Array], begin: Array, end: Array, off
     program = fixed.program
 
     def step(number: Array, carried: list[Array]) -> list[Array]:
-        now = zip((*program.carried, program.step), (*carried, number + offset), strict=True)
-        here, carried = fixed.also(dict(now)).run(program.schedule.body), list(carried)
+        now = zip((*program.carried, program.inputs.step), (*carried, number + offset), strict=True)
+        here, carried = fixed.also(dict(now)).run(program.body), list(carried)
         for i in program.changing:
             carried[i] = jnp.broadcast_to(here[program.results[i]], carried[i].shape)
         return carried
@@ -51,7 +51,7 @@ def _begun(fixed: Evaluation, carried: list[Array]) -> list[Array]:
     for number, operations in program.beginnings:
         for node in operations:
             here.values[node] = here.operation(node)
-            here.values.setdefault(program.schedule.final(node), here.values[node])  # by which others ask for it
+            here.values.setdefault(program.final(node), here.values[node])  # by which others ask for it
         here.values[number] = jnp.where(jnp.isnan(here[number]), here.values[operations[-1]], here[number])
     return [here.values[node] for node in program.carried]
 
@@ -83,7 +83,7 @@ class _Tiles:
         return [jnp.stack([x for x in arrays if x.dtype == kind], axis=-2) for kind in self.kinds]
 
     def unpack(self, packed: list[Array]) -> list[Array]:
-        """The other way."""
+        """The arrays again."""
         numbers = {kind: iter(jnp.moveaxis(x, -2, 0)) for kind, x in zip(self.kinds, packed, strict=True)}
         return [next(numbers[kind]) for kind in self.types]
 
@@ -93,17 +93,18 @@ def _advance(
     first: Array, stop: Array, stride: Array, offset: Array,
 ) -> tuple[list, Array]:  # fmt: skip
     """All paths, tile by tile."""
-    fixed = Evaluation(program, {program.h: h}, on_cpu)
-    for node, word in zip((*program.key, *program.path), (*key, *path), strict=True):
+    fixed = Evaluation(program, {program.inputs.h: h}, on_cpu)
+    for node, word in zip((*program.inputs.key, *program.inputs.path), (*key, *path), strict=True):
         fixed.values[node] = word.astype(fixed.kind("uint32"))
     carried, given = carried[: len(program.carried)], carried[len(program.carried) :]
-    fixed.values.update(zip(program.parameters, given, strict=True))
-    fixed.run(program.schedule.before)
+    fixed.values.update(zip(program.inputs.parameters, given, strict=True))
+    fixed.run(program.before)
     carried = _begun(fixed, carried)
     same = {node: x for node, x in fixed.values.items() if x.ndim == 0}
     own = {node: x for node, x in fixed.values.items() if x.ndim}
     paths, states = _Tiles(list(own.values()), tile), _Tiles(carried, tile)
     floats = states.kinds.index(jnp.dtype(program.dtype))
+    recorded = len(program.recorded)  # which come first
 
     def row(i: Array, carry: tuple[list, Array]) -> tuple[list, Array]:
         """The steps up to the next multiple of the stride; a row cut short may have no place, and needs none."""
@@ -121,9 +122,9 @@ def _advance(
 
         now, rows = carry
         now = lax.fori_loop(0, len(now[0]), walk, now)
-        return now, lax.dynamic_update_index_in_dim(rows, now[floats][:, : 2 * program.n], i, 0)
+        return now, lax.dynamic_update_index_in_dim(rows, now[floats][:, :recorded], i, 0)
 
-    count, shape = -(-stop // stride) - first // stride, (ROWS, len(states.all[0]), 2 * program.n, tile)
+    count, shape = -(-stop // stride) - first // stride, (ROWS, len(states.all[0]), recorded, tile)
     now, rows = lax.fori_loop(0, count, row, (states.all, jnp.zeros(shape, program.dtype)))
     return [*(x.reshape(-1) for x in states.unpack(now)), *given], rows
 
@@ -156,6 +157,12 @@ class XlaRunner(LaneRunner):
         return carried, *self.split(rows.reshape(*rows.shape[:2], len(paths)))
 
 
+def lanes(program: Program) -> str:
+    """How paths share the work."""
+    on_cpu = jax.default_backend() == "cpu"
+    return f"{TILE} paths in a tile, {cores()} cores" if on_cpu else "all paths of a chunk at a time"
+
+
 def missing() -> str | None:
     """What this machine lacks for this engine: nothing."""
     return None
@@ -163,4 +170,4 @@ def missing() -> str | None:
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> XlaRunner:
     """Trace and fold; XLA compiles at the first call."""
-    return XlaRunner(program(system, method, n, dtype, TARGET))
+    return XlaRunner(compile_step(system, method, n, dtype, TARGET))

@@ -137,7 +137,7 @@ class Langevin(Method):
             raise InputError(f"core = {core!r}: with metropolis=True it must be symmetric, such as hx.Rattle()")
 
     @classmethod
-    def examples(cls) -> Iterator[Method]:
+    def typical(cls) -> Iterator[Method]:
         """None: it solves an equation of its own, for systems without stochastic potentials."""
         yield from ()
 

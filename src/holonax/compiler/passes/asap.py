@@ -1,44 +1,41 @@
-"""An order for long programs: what can be computed is computed at once.
+"""As-soon-as-possible scheduling: an order for long programs, in which what can be computed is computed at once.
 
-The schedule computes first what is needed first: a back substitution as a whole before the numbers that follow from it
-one by one, and a sum where it is asked for, long after its terms.  In loops over the links of a chain, all of these
-would be stored and read again.  Here the schedule still says which numbers come next, but what follows from them comes
-with them, in the order in which it becomes possible; and a sum takes its terms as they come.
+Placement computes first what is needed first: a back substitution as a whole before the numbers that follow from it one
+by one, and a sum where it is asked for, long after its terms.  In loops over the links of a chain, all of these would
+be stored and read again.  Here that order still says which numbers come next, but what follows from them comes with
+them, in the order in which it becomes possible; and a sum takes its terms as they come.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
 from holonax.compiler.ir.graph import Loop, Node, combined
 from holonax.compiler.ir.operations import FLOATS
+from holonax.compiler.ir.program import Block, Items, Program
 from holonax.compiler.passes.repeats import FEWEST
-from holonax.compiler.passes.schedule import Block, Items, Schedule
-from holonax.compiler.passes.scheduled import Program
 
 _SUMS = ("add", "larger")
 """Operations that may take many terms in any order."""
 
 
-def eager(program: Program) -> Program:
-    """The same program with its steps in that order."""
-    schedule = copy(program.schedule)
-    schedule.stands_for = dict(schedule.stands_for)
-    schedule.used_by = defaultdict(set, {node: set(users) for node, users in schedule.used_by.items()})
-    schedule.body = _ordered(schedule, schedule.body)
-    return replace(program, schedule=schedule)
+def compute_as_soon_as_possible(program: Program) -> Program:
+    """The same program with the operations of its steps in that order."""
+    used_by = defaultdict(set, {node: set(users) for node, users in program.used_by.items()})
+    program = replace(program, stands_for=dict(program.stands_for), used_by=used_by)
+    program.body = _ordered(program, program.body)
+    return program
 
 
-def _ordered(schedule: Schedule, items: Items) -> Items:
+def _ordered(program: Program, items: Items) -> Items:
     inside = [
-        replace(item, body=_ordered(schedule, item.body)) if isinstance(item, Block) and not item.loop.rare else item
+        replace(item, body=_ordered(program, item.body)) if isinstance(item, Block) and not item.loop.rare else item
         for item in items
     ]
-    return _Order(schedule, inside).run()
+    return _Order(program, inside).run()
 
 
 @dataclass
@@ -55,8 +52,8 @@ class _Sum:
 class _Order:
     """Of one list of items; what is `pending` will be computed in it."""
 
-    def __init__(self, schedule: Schedule, items: Items) -> None:
-        self.schedule, self.items, self.final = schedule, items, schedule.final
+    def __init__(self, program: Program, items: Items) -> None:
+        self.program, self.items, self.final = program, items, program.final
         nodes = [x for x in items if isinstance(x, Node)]
         self.pending: set[Node | Loop] = {*nodes, *(x.loop for x in items if isinstance(x, Block))}
         self.order: Items = []
@@ -126,9 +123,9 @@ class _Order:
             self.sums_with[x].append(self.sums[root])
         for part in parts:
             for x in map(self.final, part.args):
-                self.schedule.used_by[x].discard(part)
+                self.program.used_by[x].discard(part)
         for x in terms:
-            self.schedule.used_by[x].add(root)
+            self.program.used_by[x].add(root)
         self.pending.difference_update(parts[1:])
         return parts
 
@@ -137,16 +134,16 @@ class _Order:
 
     def _is_part(self, node: Node, name: str) -> bool:
         """Whether a sum is one term of another one, and nothing else."""
-        if node.name != name or not self._is_sum(node) or len(self.schedule.used_by[node]) != 1:
+        if node.name != name or not self._is_sum(node) or len(self.program.used_by[node]) != 1:
             return False
-        (user,) = self.schedule.used_by[node]
+        (user,) = self.program.used_by[node]
         return isinstance(user, Node) and user.name == name and [*map(self.final, user.args)].count(node) == 1
 
     def _add(self, root: Node, x: Node, y: Node) -> Node:
         made = Node(root.build, root.name, root.dtype, (x, y), None, root.index)
         for term in (x, y):
-            self.schedule.used_by[term].discard(root)
-            self.schedule.used_by[term].add(made)
+            self.program.used_by[term].discard(root)
+            self.program.used_by[term].add(made)
         self.order.append(made)
         return made
 
@@ -156,5 +153,5 @@ class _Order:
         assert result is not None
         if whole.known:
             result = self._add(root, result, combined(partial(self._add, root), whole.known))
-        self.schedule.exchange(root, result)
+        self.program.exchange(root, result)
         return self._after(root)

@@ -1,4 +1,6 @@
-"""Loops over the links of a chain, in a program.
+"""Loop rerolling: a program that is written out, link after link of a chain, becomes loops over the links.
+
+A chain of 64 beads has some 14 000 operations, too many for the cache of code; as loops they are 1500.
 
 The values of one operation in all rounds of a loop form an array.  An argument of an operation, in all rounds, must be
 a piece of such an array, forwards or backwards; the ends of a chain, which are computed otherwise, are stored next to
@@ -11,10 +13,9 @@ from itertools import product
 from typing import NamedTuple, final
 
 from holonax.compiler.ir.graph import Loop, Node, Table
+from holonax.compiler.ir.program import Block, Items, Program, Rounds, pieces
 from holonax.compiler.passes.places import Places, Slice
 from holonax.compiler.passes.repeats import FEWEST, Repeat, repeats
-from holonax.compiler.passes.schedule import Block, Items, Rounds, pieces
-from holonax.compiler.passes.scheduled import Program
 
 _ROUNDS = (1, 2, 3, 6)
 _ENDS = ((0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (2, 0), (2, 2), (0, 3), (3, 3))
@@ -37,6 +38,12 @@ class Rolled(NamedTuple):
     last: list[tuple[Node, Node]]
 
 
+def roll_loops(program: Program) -> Program:
+    """Find the loops of a program, and places in memory for their values."""
+    program.layout = Layout(program)
+    return program
+
+
 class _IrregularError(Exception):
     """The arguments of an operation are no piece of an array."""
 
@@ -46,12 +53,11 @@ class Layout:
     """Of the body of a program: its straight pieces in `parts`, by their first node, and the `places` of values."""
 
     def __init__(self, program: Program) -> None:
-        self.schedule, self.final = program.schedule, program.schedule.final
+        self.program, self.final = program, program.final
         self.parts: dict[Node, list[list[Node] | Rolled]] = {}
         self.places = Places(program)
         self._loops: list[tuple[int, int]] = []
-        self._last = next((item for item in reversed(program.schedule.body) if isinstance(item, Block)), None)
-        self._items(program.schedule.body, roll=True)
+        self._items(program.body, roll=True)
         self.places.time += 1
         for i in program.changing:
             self.places.use(program.results[i])
@@ -82,7 +88,7 @@ class Layout:
     def _loop(self, block: Block, roll: bool) -> None:
         loop, places = block.loop, self.places
         begin = places.time
-        if block is self._last:  # the branch for failures, where the new states are there
+        if loop is self.program.failure:  # where the new states are there
             places.complete_twins()
         for i in block.carried:
             value, parameter = self.final(loop.begin[i]), loop.parameters[i]
@@ -112,7 +118,7 @@ class Layout:
     def _is_free(self, node: Node, loop: Loop) -> bool:
         """Whether nobody needs a value any more but a loop that begins now with it."""
         carried = node.name in ("parameter", "result")
-        users = self.schedule.used_by[node] - {loop}
+        users = self.program.used_by[node] - {loop}
         return not carried and all(isinstance(user, Node) and user in self.places.computed for user in users)
 
     # Loops.
@@ -156,7 +162,7 @@ class Layout:
 
         def memory(piece: Slice, dtype: str) -> Node:
             if piece not in names:
-                names[piece] = self.schedule.build.fresh("parameter", dtype)
+                names[piece] = self.program.build.fresh("parameter", dtype)
             return names[piece]
 
         for t in range(repeat.period):
@@ -183,12 +189,12 @@ class Layout:
                 elif at is not None and back == 1:
                     key = (at, values[0])
                     if key not in kept:
-                        kept[key] = self.schedule.build.fresh("parameter", values[0].dtype)
+                        kept[key] = self.program.build.fresh("parameter", values[0].dtype)
                         self.places.use(values[0])
                     arguments.append(kept[key])
                 else:
                     arguments.append(lookup(list(values)))
-            body.append(Node(self.schedule.build, node.name, node.dtype, tuple(arguments), node.value, node.index))
+            body.append(Node(self.program.build, node.name, node.dtype, tuple(arguments), node.value, node.index))
         for piece in [*names, *written.values()]:
             if not isinstance(piece.array, Table):
                 self.places.touch(piece.array)
@@ -207,7 +213,7 @@ class Layout:
         """Whether a value is needed elsewhere than in its own round and the next."""
         return any(
             not isinstance(user, Node) or user not in place or place[user][1] - place[node][1] > 1
-            for user in self.schedule.used_by[node]
+            for user in self.program.used_by[node]
         )
 
 

@@ -1,0 +1,115 @@
+"""What the compiler makes of a system and a method, in words and numbers."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from holonax.compiler import Program, Untranslatable
+from holonax.compiler.frontend.estimate import operations as estimated
+from holonax.compiler.frontend.step import trace
+from holonax.compiler.ir.program import Block, Items
+from holonax.compiler.passes.rerolling import Rolled
+from holonax.engines import ENGINES, automatic
+from holonax.errors import InputError
+from holonax.inputs.checks import choice, instance
+from holonax.mechanics.start import A_SYSTEM
+from holonax.mechanics.system import System
+from holonax.methods.base import Method
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """A list of (what, how much); as text, a table."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        width = max(len(what) for what, _ in self.rows)
+        return "\n".join([self.title, *(f"  {what:<{width}}  {value}" for what, value in self.rows)])
+
+
+def explain(
+    system: System, method: Method, *, n: int | None = None, engine: str = "auto", dtype: str = "float64"
+) -> Explanation:
+    """What the compiler makes of a step of `method` on `system`: compiles it, and tells of it.
+
+    Args:
+        system: the system.
+        method: the integrator.
+        n: number of coordinates; left out, that of the system (`hx.System(..., n=)`) or the smallest that it accepts.
+        engine: as for `hx.simulate`.
+        dtype: "float64" or "float32".
+
+    >>> import holonax as hx
+    >>> print(hx.explain(hx.systems.pendulum().system, hx.EulerA()))  # doctest: +ELLIPSIS
+    EulerA() on a system of 3 coordinates, 1 constraint, 2 noises
+      engine ...
+    """
+    instance("system", system, System, A_SYSTEM)
+    instance("method", method, Method, "pass an instance such as hx.Kicked()")
+    choice("engine", engine, ("auto", *ENGINES))
+    choice("dtype", dtype, ("float64", "float32"))
+    name = automatic() if engine == "auto" else engine
+    if (reason := ENGINES[name].missing()) is not None:
+        raise InputError(f"engine = {name!r}: {reason}; engine='auto' chooses one that this machine has")
+    n = system.dimension() if n is None else n
+    k, _ = system.sizes(n)
+    noises = method.noises(system, n)
+    title = f"{method} on a system of {_count(n, 'coordinate')}, {_count(k, 'constraint')}, {_count(noises, 'noise')}"
+    before = estimated(trace(system.form, method, n, dtype, trial=False).ahead.jaxpr)
+    begin = time.perf_counter()
+    try:
+        runner = ENGINES[name].prepare(system.form, method, n, dtype)
+    except Untranslatable as reason:
+        rows = [("engine", f"plain, since {name!r} cannot translate {reason}"), ("operations", f"about {before}")]
+        return Explanation(title, tuple(rows))
+    seconds, program = time.perf_counter() - begin, runner.program
+    how = ENGINES[name].lanes(program)
+    rows = [("engine", f"{name}: {how}"), *_rows(program, before)]
+    rows += [(f"seconds, {what}", f"{spent:.3f}") for what, spent in program.seconds.items()]
+    rows.append(("seconds, code", f"{seconds - sum(program.seconds.values()):.3f}"))
+    return Explanation(title, tuple(rows))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+def _rows(program: Program, before: int) -> list[tuple[str, str]]:
+    rows = []
+    for solved in dict.fromkeys(program.build.solved):
+        left = solved.unknowns - solved.eliminated
+        rows.append(
+            (
+                f"equations of {_count(solved.unknowns, 'unknown')}",
+                f"{solved.eliminated} eliminated, {left} left to {solved.solver}",
+            )
+        )
+    loops = Counter("rare" if loop.rare else "common" for loop in _loops(program.body))
+    rows += [
+        ("operations", f"{program.size} in a program, of {program.build.count} that were built (estimated {before})"),
+        ("before all steps", f"{len(program.before)} of them"),
+        ("loops", f"{loops['common']}, and {loops['rare']} that are seldom entered"),
+        ("carried by a path", f"{len(program.changing)} of {len(program.carried)} numbers"),
+        ("functions of q carried over", str(len(program.functions))),
+    ]
+    if program.layout is not None:
+        rolled = [part for parts in program.layout.parts.values() for part in parts if isinstance(part, Rolled)]
+        rounds = sum(len(part.body) * part.times for part in rolled)
+        frame = sum(program.layout.places.sizes) * np.dtype(program.dtype).itemsize
+        rows.append(("loops over links", f"{len(rolled)}, instead of {rounds} operations"))
+        rows.append(("frame", f"{frame} bytes for each path of a vector"))
+    return rows
+
+
+def _loops(items: Items) -> list:
+    """All loops, also those inside others."""
+    blocks = [item for item in items if isinstance(item, Block)]
+    return [loop for block in blocks for loop in (block.loop, *_loops(block.body))]

@@ -1,0 +1,94 @@
+"""A chunk's way through all steps: one segment after another, each a call to the engine of bounded length."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, final
+
+import numpy as np
+from jax import Array
+
+from holonax.engines import ROWS, Runner
+from holonax.mechanics.system import State
+from holonax.methods.path import Fate
+from holonax.simulation.plan import Plan
+
+_CALL_SECONDS = 0.3  # how long one call should last: progress is shown, and Ctrl-C obeyed, that often
+
+
+@final
+@dataclass(frozen=True)
+class Segment:
+    """A chunk after `done` steps, with its states (rows, paths, n) at the last few step `numbers`.
+
+    Rows beyond the step numbers are padding, and so are paths beyond the first `paths`.  `fate`, `places` and
+    `velocities` are fetched from the engine when they are asked for, which must be before the next segment is.
+    """
+
+    runner: Runner
+    parameters: Mapping[str, np.ndarray]  # of the paths
+    paths: int
+    first_step: int  # number of the first step of the run, as far as noise is concerned
+    done: int
+    numbers: np.ndarray
+    q: Array
+    p: Array
+    carried: Any  # the paths in the form that the engine gives them
+
+    @cached_property
+    def fate(self) -> Fate:
+        """How the paths fared so far; with padding."""
+        fate = self.runner.fate(self.carried)
+        return fate._replace(failed_step=np.where(fate.failed_step < 0, -1, fate.failed_step - self.first_step))
+
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the paths are after `done` steps: q and p; with padding."""
+        return self.runner.places(self.carried)
+
+    def velocities(self) -> Callable[[], np.ndarray] | None:
+        """What fetches their velocities, with padding, at any later time; None if the engine has none."""
+        return self.runner.velocities(self.carried)
+
+
+@final
+class Stepper:
+    """Takes the chunks of one run through their steps; its threads share what it learns of the time that steps take."""
+
+    def __init__(self, plan: Plan, runner: Runner) -> None:
+        self.plan, self.runner = plan, runner
+        self.start = State(*(np.asarray(x, plan.dtype) for x in (plan.start.q, plan.start.p, plan.start.guess)))
+        self.most = ROWS  # steps in one call, as far as it is known to be quick
+
+    def segments(self, chunk: range) -> Iterator[Segment]:
+        """Run these paths to their end; the first segment is the start itself."""
+        plan, runner, stride = self.plan, self.runner, self.plan.stride
+        index = np.resize(np.arange(chunk.start, chunk.stop), self._padded(len(chunk)))
+        states, parameters = self._states(index), plan.values.of_paths(index, plan.dtype)
+        segment = partial(Segment, runner, parameters, len(chunk), plan.first_step)
+        carried, paths = runner.begin(states, parameters), index.astype(np.uint64)
+        yield segment(0, np.array([0]), states.q[None], states.p[None], carried)
+        first = 0
+        while first < plan.steps:
+            stop = min(plan.steps, first + self.most, (first // stride + ROWS) * stride)
+            begin = time.monotonic()
+            carried, q, p = runner.advance(carried, paths, plan.seed, plan.h, first, stop, stride, plan.first_step)
+            self._learn(stop - first, time.monotonic() - begin)
+            yield segment(stop, np.arange(first // stride + 1, stop // stride + 1) * stride, q, p, carried)
+            first = stop
+
+    def _learn(self, steps: int, seconds: float) -> None:
+        """Make calls longer if the longest are quick."""
+        if seconds < _CALL_SECONDS / 2 and steps == self.most:
+            self.most *= 2 if seconds > _CALL_SECONDS / 32 else 16
+
+    def _padded(self, paths: int) -> int:
+        """Paths to run for a chunk of `paths`; observables, compiled for every size, see only powers of two."""
+        groups = -(-paths // self.runner.grain)
+        return self.runner.grain * (2 ** (groups - 1).bit_length() if self.plan.observe else groups)
+
+    def _states(self, index: np.ndarray) -> State:
+        """The starts of these paths."""
+        return State(*(np.broadcast_to(x, (len(index), *x.shape)) if x.ndim == 1 else x[index] for x in self.start))
