@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import holonax as hx
-from holonax.studies.arguments import prepare
+from holonax.studies.arguments import plan_study
 
 PATIENCE = 20.0
 GOOD = ("fine", "clear error")
@@ -370,7 +370,7 @@ def sizes():
             r"lags = 1000000 at 2097153 times take 2e\+14 products; ask for fewer",
         ),
         "strong_order: slow": (
-            lambda: prepare(
+            lambda: plan_study(
                 PENDULUM, [hx.EulerA()], state(), 1.0, [0.25, 2.0**-26], 16, None, "raise", 10**4, 0
             ),
             r"paths = 10000 .*1e\+13 steps, which is days of work; use fewer paths",

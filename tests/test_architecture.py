@@ -60,6 +60,33 @@ def test_modules_are_small(path):
     assert len(path.read_text().splitlines()) <= 320
 
 
+def lines_of(function):
+    """Without the docstring."""
+    return (
+        function.end_lineno - function.lineno + 1 - len((ast.get_docstring(function, clean=False) or "").splitlines())
+    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_functions_are_short(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            assert lines_of(node) <= 60, node.name
+
+
+def test_names_have_one_meaning():
+    """Public classes and functions of different folders; what all engines have, and commands, are meant to be alike."""
+    engines = {"missing", "prepare", "lanes", "kernel"}
+    orders = {"strong_order", "weak_order"}  # measured by studies, and by theory, of a tableau
+    found = {}
+    for path in MODULES:
+        folder = path.relative_to(SOURCE).parts[0]
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_") and folder != "cli":
+                found.setdefault(node.name, set()).add(path)
+    assert not {name: paths for name, paths in found.items() if len(paths) > 1 and name not in engines | orders}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_nothing_prints_or_opens_files(path):
     calls = {

@@ -67,7 +67,7 @@ def test_list_names_every_method_and_system(monkeypatch):
         assert name in output
 
 
-@pytest.mark.parametrize("command", ["list", "run", "converge"])
+@pytest.mark.parametrize("command", ["list", "run", "converge", "explain"])
 def test_every_command_has_help_with_an_example(command):
     output = invoke(command, "--help")
     assert f"holonax {command}" in output
@@ -93,6 +93,13 @@ def test_a_system_of_one_s_own(tmp_path):
     )
     for name in ("spring", "ready"):
         assert "E energy" in invoke("run", f"{mine}:{name}", "-m", "EulerA", "--h", "0.5", "--paths", "2")
+
+
+def test_explain_tells_what_the_compiler_made_of_it():
+    text = invoke("explain", "pendulum", "Rattle")
+    assert text.startswith("Rattle() on a system of 3 coordinates, 1 constraint, 3 noises")
+    assert "6 eliminated, 1 left to the formula for quadratics" in text
+    assert re.search(r"functions of q carried over +3\n", text)
 
 
 def test_converge_prints_tables_and_writes_a_report(tmp_path):

@@ -18,7 +18,7 @@ from holonax.compiler.frontend.elimination import eliminate, substitute
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.frontend.newton import QUICK, derivative
 from holonax.compiler.frontend.polynomial import quadratic
-from holonax.compiler.frontend.translate import array_of, look, run_closed
+from holonax.compiler.frontend.translate import array_of, look, translate_closed
 from holonax.compiler.ir.graph import Build, Loop
 from holonax.compiler.ir.operations import BY_TYPE, OPERATIONS, evaluate
 from holonax.compiler.ir.program import Block
@@ -50,7 +50,7 @@ def translated(function, *arguments):
     known = {}
     for nodes, array in zip(inputs, arrays, strict=True):
         known |= dict(zip(nodes.flat, array.flat, strict=True))
-    outputs = look(run_closed(build, traced, inputs))
+    outputs = look(translate_closed(build, traced, inputs))
     return [np.array(values(x.flat, known)).reshape(x.shape) for x in outputs]
 
 
@@ -138,7 +138,7 @@ def test_derivatives_on_the_graph():
 
     build = Build()
     unknowns = [build.fresh("unknown", "float64") for _ in X]
-    (rows,) = run_closed(build, jax.make_jaxpr(function)(X), [array_of(unknowns, X.shape)])
+    (rows,) = translate_closed(build, jax.make_jaxpr(function)(X), [array_of(unknowns, X.shape)])
     jacobian = derivative(build, list(rows), unknowns)
     assert 3 not in jacobian[0]  # what does not occur is not there
     dense = np.zeros((4, 4))

@@ -1,4 +1,4 @@
-"""The command line: `holonax list`, `holonax run`, `holonax converge` (extra `cli`).
+"""The command line: `holonax list`, `run`, `converge`, `explain` (extra `cli`).
 
 Results go to stdout, everything else to stderr, an error as one line.  A command returns its exit code: 0, 1 when paths
 failed, 2 for input or files that cannot be used, 130 and 143 after SIGINT and SIGTERM.
@@ -25,10 +25,11 @@ from holonax.cli.files import prepare_folder
 from holonax.cli.naming import find_method, find_step_size, find_step_sizes, find_system, name_of, users_error
 from holonax.cli.report import write_report, write_run
 from holonax.cli.signals import stoppable
+from holonax.engines.explain import explain as explained
 from holonax.errors import HolonaxError, InputError, Interrupted, SimulationError
 from holonax.methods.base import Method
 from holonax.methods.tableaux import TABLEAUX
-from holonax.methods.text import required
+from holonax.methods.text import required_arguments
 from holonax.numerics.newton import Status
 from holonax.observables import Mean
 from holonax.simulation.run import Run
@@ -116,10 +117,12 @@ def list_all() -> int:
     columns = ("method", "order", "strong", "weak", "symplectic", "symmetric", "on T*S", "unknowns")
     rows = []
     for kind in Method.listed:
-        usage = f"{kind.__name__}:{','.join(required(kind))}"
+        usage = f"{kind.__name__}:{','.join(required_arguments(kind))}"
         rows += [_properties(method) for method in kind.typical()] or [(usage, *[""] * (len(columns) - 1))]
     _show("Methods", columns, rows)
-    tableaux = [f"{name}({', '.join(required(one))})" if callable(one) else name for name, one in TABLEAUX.items()]
+    tableaux = [
+        f"{name}({', '.join(required_arguments(one))})" if callable(one) else name for name, one in TABLEAUX.items()
+    ]
     _say(f"Tableaux: {', '.join(tableaux)}")
     rows = []
     for name in systems.names():
@@ -203,6 +206,22 @@ def converge(
         figures = {"convergence": convergence_figure(studies)}
         _say(f"written to {write_report(out, title, studies, figures, specification)}")
     return _failure_code(any(study.failed.any() for study in studies), on_failure)
+
+
+@app.command()
+@_guarded
+def explain(
+    system: SystemName,
+    method: Annotated[str, typer.Argument(help=f"{_METHODS}.")] = "Kicked",
+    engine: Annotated[str, typer.Option(help="llvm, cuda, xla, or auto.")] = "auto",
+) -> int:
+    """Tell what the compiler makes of a method on a system: equations, operations, loops, seconds.
+
+    Example: holonax explain pendulum Kicked
+    """
+    entry = find_system(system)
+    _say(repr(explained(entry.system, find_method(method), n=entry.n, engine=engine)))
+    return 0
 
 
 def _properties(method: Method) -> tuple[str, ...]:

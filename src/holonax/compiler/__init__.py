@@ -15,13 +15,13 @@ from functools import partial
 from holonax.compiler.frontend.estimate import HOPELESS
 from holonax.compiler.frontend.step import refuse_hopeless, trace, translate
 from holonax.compiler.ir.check import check
-from holonax.compiler.ir.graph import Rolling, Untranslatable
+from holonax.compiler.ir.graph import NoiseTables, Untranslatable
 from holonax.compiler.ir.program import Program, operations
 from holonax.compiler.ir.target import Target
 from holonax.compiler.passes.asap import compute_as_soon_as_possible
 from holonax.compiler.passes.commoning import carry_functions_over
 from holonax.compiler.passes.liveness import eliminate_dead_code
-from holonax.compiler.passes.placement import place
+from holonax.compiler.passes.placement import place_operations
 from holonax.compiler.passes.reassociation import share_constant_factors
 from holonax.compiler.passes.rematerialization import recompute_velocities
 from holonax.compiler.passes.rerolling import roll_loops
@@ -35,7 +35,7 @@ PASSES: dict[str, Pass] = {
     "rematerialization": recompute_velocities,
     "reassociation": share_constant_factors,
     "dead-code elimination": eliminate_dead_code,
-    "loop-invariant code motion": place,
+    "loop-invariant code motion": place_operations,
 }
 """What is done with every program, in this order."""
 
@@ -97,8 +97,8 @@ def _run(program: Program, passes: dict[str, Pass]) -> Program:
 __all__ = [
     "PASSES",
     "PASSES_OF_LONG_PROGRAMS",
+    "NoiseTables",
     "Program",
-    "Rolling",
     "Target",
     "Untranslatable",
     "compile_step",

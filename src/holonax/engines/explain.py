@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from holonax.compiler import Program, Untranslatable
-from holonax.compiler.frontend.estimate import operations as estimated
+from holonax.compiler.frontend.estimate import estimated_operations
 from holonax.compiler.frontend.step import trace
 from holonax.compiler.ir.program import Block, Items
 from holonax.compiler.passes.rerolling import Rolled
@@ -63,7 +63,7 @@ def explain(
     k, _ = system.sizes(n)
     noises = method.noises(system, n)
     title = f"{method} on a system of {_count(n, 'coordinate')}, {_count(k, 'constraint')}, {_count(noises, 'noise')}"
-    before = estimated(trace(system.form, method, n, dtype, trial=False).ahead.jaxpr)
+    before = estimated_operations(trace(system.form, method, n, dtype, trial=False).ahead.jaxpr)
     begin = time.perf_counter()
     try:
         runner = ENGINES[name].prepare(system.form, method, n, dtype)
@@ -86,19 +86,15 @@ def _rows(program: Program, before: int) -> list[tuple[str, str]]:
     rows = []
     for solved in dict.fromkeys(program.build.solved):
         left = solved.unknowns - solved.eliminated
-        rows.append(
-            (
-                f"equations of {_count(solved.unknowns, 'unknown')}",
-                f"{solved.eliminated} eliminated, {left} left to {solved.solver}",
-            )
-        )
+        rest = f", {left} left to {solved.solver}" if left else ", none left"
+        rows.append((f"equations of {_count(solved.unknowns, 'unknown')}", f"{solved.eliminated} eliminated{rest}"))
     loops = Counter("rare" if loop.rare else "common" for loop in _loops(program.body))
     rows += [
         ("operations", f"{program.size} in a program, of {program.build.count} that were built (estimated {before})"),
         ("before all steps", f"{len(program.before)} of them"),
         ("loops", f"{loops['common']}, and {loops['rare']} that are seldom entered"),
         ("carried by a path", f"{len(program.changing)} of {len(program.carried)} numbers"),
-        ("functions of q carried over", str(len(program.functions))),
+        ("functions of q carried over", str(sum(i >= program.track.size for i in program.changing))),
     ]
     if program.layout is not None:
         rolled = [part for parts in program.layout.parts.values() for part in parts if isinstance(part, Rolled)]

@@ -20,6 +20,7 @@ from holonax.errors import InputError, shown, whole_number
 from holonax.inputs.checks import at_least, instance, is_traced, memory, positive
 from holonax.mechanics.system import System
 from holonax.numerics.elementary import log, sine_and_cosine
+from holonax.numerics.whole import whole
 
 STEPS_OF_A_PATH = 2**32
 """Steps that have noise of their own: the counter has 32 bits for them."""
@@ -115,7 +116,7 @@ def has_float64() -> bool:
 def normals(key: Array, path: Array, step: Array, number: int, variance: Array) -> Array:
     """Independent normal numbers, two per Philox block: block 0, 1, ... of the step."""
     block = jnp.arange((number + 1) // 2, dtype=jnp.uint32)
-    return _normal_pairs(key, path, step, block, variance).reshape(-1)[:number]
+    return normal_pairs_p.bind(key, path, step, block, variance).reshape(-1)[:number]
 
 
 def normal_pairs(key: Array, path: Array, step: Array, block: Array, variance: Array) -> Array:
@@ -125,7 +126,7 @@ def normal_pairs(key: Array, path: Array, step: Array, block: Array, variance: A
     $[-\pi/4, \pi/4)$, the cosine with a random sign; both then change places, or not.  That covers the circle evenly
     without any reduction of angles.
     """
-    distance, direction = _random_words(key, path, step, block).T
+    distance, direction = random_words_p.bind(key, path, step, block).T
     radius = jnp.sqrt((-2.0 * variance) * log(2.0 - _mantissa(distance)))
     sine, cosine = sine_and_cosine(_mantissa(direction) - 1.5)
     cosine = jnp.where((direction & 2) != 0, -cosine, cosine)  # the low bits are not in the mantissa
@@ -143,9 +144,9 @@ def random_words(key: Array, path: Array, step: Array, block: Array) -> Array:
     return jnp.stack(_philox_pairs(counter, (key[0], key[1])), axis=1)
 
 
-# Functions of their own, which lanes know by their names.
-_normal_pairs = jax.jit(normal_pairs)
-_random_words = jax.jit(random_words)
+normal_pairs_p = whole(normal_pairs)
+random_words_p = whole(random_words)
+"""As single equations of a traced program: compilers may compute them in a loop."""
 
 
 def _mantissa(bits: Array) -> Array:
@@ -177,7 +178,7 @@ def draw(key: Array, path: Array, step: Array, h: Array, processes: int) -> Incr
     return Increment(h, *lax.optimization_barrier((dW.astype(h.dtype), H.astype(h.dtype))))
 
 
-def spread(seed: int, number: int) -> list[int]:
+def several_seeds(seed: int, number: int) -> list[int]:
     """Seeds for several runs in a row, from one."""
     return [int(x) for x in np.random.SeedSequence(int(seed)).generate_state(number, np.uint64)]
 

@@ -53,7 +53,7 @@ def written(value: Any) -> str:
     return repr(value)
 
 
-def required(made: Callable[..., Any]) -> list[str]:
+def required_arguments(made: Callable[..., Any]) -> list[str]:
     """The arguments without which it cannot be called."""
     return [name for name, one in inspect.signature(made).parameters.items() if one.default is one.empty]
 
@@ -122,7 +122,7 @@ class _Reader:
         made = self.names[name]
         if not callable(made):
             raise InputError(f"{name} takes no arguments; write {name} without brackets")
-        given, needed = self.arguments(name, node), required(made)
+        given, needed = self.arguments(name, node), required_arguments(made)
         if not given.keys() >= {*needed}:
             is_whole = node.col_offset == 0  # and thus may have the form without brackets
             usage = f"{name}:{','.join(needed)}" if is_whole else f"{name}({', '.join(needed)})"

@@ -14,7 +14,7 @@ from jax import Array
 
 from holonax.errors import InputError, SimulationError, StepSizeWarning, shown
 from holonax.inputs.checks import at_least, choice, count_of_steps, flag, memory, positive, real_number, real_numbers
-from holonax.mechanics.noise import check_counter, spread
+from holonax.mechanics.noise import check_counter, several_seeds
 from holonax.mechanics.start import start
 from holonax.mechanics.system import State, System
 from holonax.methods.langevin.method import Langevin
@@ -131,19 +131,12 @@ def sample(
     >>> bool(abs(means.mean() + 0.313035) < 5 * means.std() / 8)
     True
     """
+    draws, thin, warmup, step_size = _checked(draws, thin, warmup, step_size)
     choice("measure", measure, MEASURES)
     flag("metropolis", metropolis)
-    draws, thin = (at_least(1, name, x, "must be positive") for name, x in (("draws", draws), ("thin", thin)))
-    warmup = at_least(0, "warmup", warmup, "must be 0 or positive")
-    if step_size is None and warmup < ROUNDS:
-        raise InputError(
-            f"warmup = {warmup}: at least {ROUNDS} steps are needed to find the step size, or give step_size="
-        )
     if not 0.0 < real_number("target_acceptance", target_acceptance) < 1.0:
         raise InputError(f"target_acceptance = {target_acceptance}: must lie between 0 and 1")
     positive("target_energy_error", target_energy_error)
-    if step_size is not None:
-        step_size = positive("step_size", step_size)
     check_counter("seed", seed)
     if not np.all(real_numbers("friction", friction, "pass a positive number") > 0):
         raise InputError(f"friction = {shown(friction)}: must be positive; without it nothing drives the chains")
@@ -155,7 +148,7 @@ def sample(
     system = langevin_system(log_density, constraint, n, mass, measure)
     method = Langevin(friction, 1.0, splitting, None, inner, metropolis, Newton(max_iterations=_ITERATIONS))
     target = _energy_error(target_acceptance) if metropolis else target_energy_error
-    *seeds, last_seed = spread(seed, ROUNDS + 1)
+    *seeds, last_seed = several_seeds(seed, ROUNDS + 1)
     running: dict[str, Any] = {"engine": engine, "dtype": dtype}
     found = _warm_up(system, method, start(system, q), warmup, step_size, target, seeds, running, progress)
     h = found.step_size
@@ -170,6 +163,17 @@ def sample(
     for warning in raised:
         warn(str(warning.message), warning.category)
     return samples
+
+
+def _checked(draws: Any, thin: Any, warmup: Any, step_size: Any) -> tuple[int, int, int, float | None]:
+    """The numbers of steps, and the step size if it is given."""
+    draws, thin = (at_least(1, name, x, "must be positive") for name, x in (("draws", draws), ("thin", thin)))
+    warmup = at_least(0, "warmup", warmup, "must be 0 or positive")
+    if step_size is None and warmup < ROUNDS:
+        raise InputError(
+            f"warmup = {warmup}: at least {ROUNDS} steps are needed to find the step size, or give step_size="
+        )
+    return draws, thin, warmup, None if step_size is None else positive("step_size", step_size)
 
 
 def _describe_standstill(samples: Samples) -> str:

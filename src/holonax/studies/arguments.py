@@ -56,7 +56,7 @@ class StudyPlan:
     on_failure: str
 
 
-def prepare(
+def plan_study(
     system: System,
     methods: Sequence[Method],
     start: State,

@@ -15,7 +15,7 @@ from holonax.inputs.checks import flag
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
-from holonax.studies.arguments import Observables, StudyPlan, check_observables, prepare
+from holonax.studies.arguments import Observables, StudyPlan, check_observables, plan_study
 from holonax.studies.fit import batch_means, fit, resampled
 from holonax.studies.lockstep import LevelStates, run_levels, squared_errors
 from holonax.studies.study import Curve, Study
@@ -84,7 +84,7 @@ def strong_orders(
 ) -> list[Study]:
     """`strong_order` of several methods against one reference, which is then computed once."""
     flag("sup", sup)
-    plan = prepare(system, methods, start, t1, h, refine, reference, on_failure, paths, seed)
+    plan = plan_study(system, methods, start, t1, h, refine, reference, on_failure, paths, seed)
     measure, summarise = partial(_strong_errors, sup), partial(_strong_studies, plan, sup)
     return _whole_or_part(plan, measure, summarise, antithetic=False, progress=progress)
 
@@ -170,7 +170,7 @@ def weak_orders(
     progress: bool = True,
 ) -> list[Study]:
     """`weak_order` of several methods against one reference, which is then computed once."""
-    plan = prepare(system, methods, start, t1, h, refine, reference, on_failure, paths, seed)
+    plan = plan_study(system, methods, start, t1, h, refine, reference, on_failure, paths, seed)
     exact = check_observables(observables, exact, plan.start.q.shape[0])
     measure = jax.jit(partial(_weak_differences, observables, exact))
     summarise = partial(_weak_studies, plan, tuple(observables), exact)

@@ -34,7 +34,7 @@ _MOVES = {
 }  # fmt: skip
 
 
-def operations(jaxpr: Jaxpr) -> int:
+def estimated_operations(jaxpr: Jaxpr) -> int:
     """Of a traced program."""
     return 2 * sum(map(_of_one, jaxpr.eqns))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from holonax.compiler.frontend.derivative import derivative
 from holonax.compiler.frontend.elimination import Row, eliminate, substitute
-from holonax.compiler.frontend.translate import array_of, look, numbers, primitive, run_closed
+from holonax.compiler.frontend.translate import array_of, look, numbers, primitive, translate_closed
 from holonax.compiler.ir.graph import Build, Node, Untranslatable
 
 
@@ -134,7 +134,7 @@ def _linear_solve(build: Build, equation: Any, *inputs: Any) -> list:
     lengths, matvec = equation.params["const_lengths"], equation.params["jaxprs"].matvec
     constants, right = look(list(inputs[: lengths.matvec])), look(list(inputs[sum(lengths) :]))
     unknowns = [np.vectorize(lambda b: build.fresh("unknown", b.dtype), otypes=[object])(b) for b in right]
-    rows = look(run_closed(build, matvec, [*constants, *unknowns]))
+    rows = look(translate_closed(build, matvec, [*constants, *unknowns]))
     flat = [[x for array in arrays for x in array.flat] for arrays in (rows, unknowns, right)]
     if not flat[0]:
         return right

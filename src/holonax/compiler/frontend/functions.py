@@ -11,7 +11,7 @@ from functools import partial
 import jax
 import numpy as np
 
-from holonax.compiler.frontend.translate import array_of, run_closed
+from holonax.compiler.frontend.translate import array_of, translate_closed
 from holonax.compiler.ir.graph import Build, Node
 from holonax.numerics import elementary
 
@@ -69,7 +69,7 @@ def _log(build: Build, x: Node) -> Node:
     small = build("less", x, tiny)
     scaled = build("select", small, x * 2.0**54, x)
     traced = jax.make_jaxpr(elementary.log)(jax.ShapeDtypeStruct((), np.float64))
-    value = run_closed(build, traced, [array_of([scaled], ())])[0].item()
+    value = translate_closed(build, traced, [array_of([scaled], ())])[0].item()
     value = build("select", small, value - 54 * float(np.log(2.0)), value)
     value = build("select", build("less", x, infinity), value, x)  # infinity and NaN stay
     zero = build.number(0, x.dtype)

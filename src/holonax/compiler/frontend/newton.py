@@ -17,7 +17,7 @@ from holonax.compiler.frontend.derivative import derivative
 from holonax.compiler.frontend.elimination import Row, eliminate, positive_at_random, substitute
 from holonax.compiler.frontend.polynomial import quadratic
 from holonax.compiler.frontend.problem import Problem, reduced
-from holonax.compiler.frontend.translate import array_of, look, primitive, run
+from holonax.compiler.frontend.translate import array_of, look, primitive, translate_jaxpr
 from holonax.compiler.ir.graph import Build, Equations, Loop, Node
 from holonax.numerics.newton import ROUGHLY, Newton, Status
 
@@ -26,7 +26,7 @@ from holonax.numerics.newton import ROUGHLY, Newton, Status
 def _root(build: Build, equation: Any, guess: np.ndarray, *constants: Any) -> list:
     dtype = equation.invars[0].aval.dtype.name
     unknowns = [build.fresh("unknown", dtype) for _ in guess]
-    residual = run(build, equation.params["equations"], list(constants), [array_of(unknowns, guess.shape)])
+    residual = translate_jaxpr(build, equation.params["equations"], list(constants), [array_of(unknowns, guess.shape)])
     rows = [row for part in look(residual) for row in part]
     newton, motions = equation.params["newton"], equation.params["motions"]
     x, *outcome = solve(build, rows, unknowns, list(guess), newton, motions)
@@ -48,7 +48,7 @@ def solve(
     pivots, singular, _ = eliminate(build, [jacobian[i] for i in linear], at_zero, len(rows), linear, multipliers)
     problem = Problem(build, rows, unknowns, jacobian, linear, substitute(build, pivots), newton, motions)
     if not problem.others:
-        build.solved.append(Equations(len(unknowns), len(unknowns), "nothing"))
+        build.solved.append(Equations(len(unknowns), len(unknowns), ""))
         status = build("select", singular, build.number(Status.SINGULAR, dtype), zero)
         return problem.completed([]), status, zero, build.number(1, dtype)
 

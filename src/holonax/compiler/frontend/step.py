@@ -16,8 +16,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from holonax.compiler.frontend import factors, indexing, newton, primitives, tables  # noqa: F401 - they register translations
-from holonax.compiler.frontend.estimate import HOPELESS, MOST_UNKNOWNS, SECONDS, most_unknowns, operations
-from holonax.compiler.frontend.translate import Untranslatable, array_of, conditional, look, run_closed
+from holonax.compiler.frontend.estimate import HOPELESS, MOST_UNKNOWNS, SECONDS, estimated_operations, most_unknowns
+from holonax.compiler.frontend.translate import Untranslatable, array_of, conditional, look, translate_closed
 from holonax.compiler.ir.graph import Build, Loop, Node, Role
 from holonax.compiler.ir.program import Inputs, Program
 from holonax.compiler.ir.target import Target
@@ -61,7 +61,7 @@ def refuse_hopeless(traced: Traced, target: Target) -> Traced:
     jaxpr = traced.ahead.jaxpr
     if (unknowns := most_unknowns(jaxpr)) > MOST_UNKNOWNS:
         raise Untranslatable(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
-    if (expected := operations(jaxpr)) > HOPELESS * target.most:
+    if (expected := estimated_operations(jaxpr)) > HOPELESS * target.most:
         raise Untranslatable(f"a program of about {expected} operations (its limit is {target.most})")
     note(f"compiling about {expected} operations, about {expected * SECONDS:.0f} s", seconds=expected * SECONDS)
     return traced
@@ -70,7 +70,7 @@ def refuse_hopeless(traced: Traced, target: Target) -> Traced:
 def translate(traced: Traced, target: Target, most: int) -> Program:
     """The graph of a step of at most so many nodes."""
     dtype, leaves = traced.track.fate.residual.dtype.name, jax.tree.leaves(traced.track)
-    build = Build(target.rolling, most, traced.trial)
+    build = Build(target.tables, most, traced.trial)
     h = build.fresh("input", dtype, value=Role.STEP_SIZE)
     words = tuple(build.fresh("input", "uint32") for _ in range(4))
     begin = [build.fresh("input", leaf.dtype.name) for leaf in leaves for _ in range(leaf.size)]
@@ -84,7 +84,7 @@ def translate(traced: Traced, target: Target, most: int) -> Program:
     parameters = [build.fresh("input", dtype, value=Role.PARAMETER) for x in given for _ in range(x.size)]
     single = [array_of([number], ()), array_of([h], ()), *(array_of(list(words[i : i + 2]), (2,)) for i in (0, 2))]
     own = _arrays(parameters, given)
-    stays, *others = look(run_closed(build, traced.ahead, [*track, *single, *own]))
+    stays, *others = look(translate_closed(build, traced.ahead, [*track, *single, *own]))
     ahead, failure = others[: len(leaves)], others[len(leaves) :]
     condition, ends = stays.item(), [x for array in ahead for x in array.flat]
     branch = conditional(build, condition, traced.back, [*track, *failure, single[0]], ends)

@@ -41,20 +41,6 @@ def primitive(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
-CALLS: dict[str, Handler] = {}
-"""By the name of a jitted function: what to do instead of walking into it, or None where that is as well."""
-
-
-def call(name: str) -> Callable[[Handler], Handler]:
-    """Register the translation of a function."""
-
-    def register(handler: Handler) -> Handler:
-        CALLS[name] = handler
-        return handler
-
-    return register
-
-
 def numbers(build: Build, values: Any) -> np.ndarray:
     """Constants as an array of nodes."""
     values = np.asarray(values)
@@ -78,7 +64,7 @@ def known(array: np.ndarray, what: str) -> np.ndarray:
     return np.array([x.value for x in array.flat]).reshape(array.shape)
 
 
-def run(build: Build, jaxpr: Jaxpr, constants: list, arguments: list) -> list:
+def translate_jaxpr(build: Build, jaxpr: Jaxpr, constants: list, arguments: list) -> list:
     """Evaluate a jaxpr on arrays of nodes."""
     values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
 
@@ -94,9 +80,7 @@ def run(build: Build, jaxpr: Jaxpr, constants: list, arguments: list) -> list:
         if unknown is not None and inner is None and name not in LENIENT:
             outputs: Any = [unknown] * len(equation.outvars)
         elif inner is not None:
-            special = CALLS.get(str(equation.params.get("name")))
-            outputs = special(build, equation, *inputs) if special is not None else None
-            outputs = _evaluate(build, inner, inputs) if outputs is None else outputs
+            outputs = _evaluate(build, inner, inputs)
         elif handler is None:
             outputs = [Unknown(f"the primitive {name!r}")] * len(equation.outvars)
         else:
@@ -106,9 +90,9 @@ def run(build: Build, jaxpr: Jaxpr, constants: list, arguments: list) -> list:
     return [read(x) for x in jaxpr.outvars]
 
 
-def run_closed(build: Build, closed: ClosedJaxpr, arguments: list) -> list:
+def translate_closed(build: Build, closed: ClosedJaxpr, arguments: list) -> list:
     """Evaluate a jaxpr that brings its constants along."""
-    return run(build, closed.jaxpr, [numbers(build, x) for x in closed.consts], arguments)
+    return translate_jaxpr(build, closed.jaxpr, [numbers(build, x) for x in closed.consts], arguments)
 
 
 def look(arrays: list) -> list:
@@ -138,12 +122,16 @@ def _called(equation: Any) -> Any:
 
 
 def _evaluate(build: Build, inner: Any, inputs: list) -> list:
-    return run_closed(build, inner, inputs) if isinstance(inner, ClosedJaxpr) else run(build, inner, [], inputs)
+    return (
+        translate_closed(build, inner, inputs)
+        if isinstance(inner, ClosedJaxpr)
+        else translate_jaxpr(build, inner, [], inputs)
+    )
 
 
 @primitive("custom_jvp_call", "custom_vjp_call")
 def _custom(build: Build, equation: Any, *inputs: Any) -> list:
-    return run_closed(build, equation.params["call_jaxpr"], list(inputs))
+    return translate_closed(build, equation.params["call_jaxpr"], list(inputs))
 
 
 @primitive("call_hi_primitive")
@@ -155,7 +143,7 @@ def _expanded(build: Build, equation: Any, *inputs: Any) -> list:
         return jax.tree.leaves(function.expand(*jax.tree.unflatten(function.in_tree, flat)))
 
     types = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in equation.invars]
-    return run_closed(build, jax.make_jaxpr(expanded)(*types), list(inputs))
+    return translate_closed(build, jax.make_jaxpr(expanded)(*types), list(inputs))
 
 
 @primitive("cond")
@@ -163,9 +151,9 @@ def _cond(build: Build, equation: Any, index: np.ndarray, *inputs: Any) -> list:
     """Two branches are the second and, where some lane takes it, the first; more of them are all computed."""
     which, branches = index.item(), equation.params["branches"]
     if which.is_constant:
-        return run_closed(build, branches[int(np.clip(which.value, 0, len(branches) - 1))], list(inputs))
+        return translate_closed(build, branches[int(np.clip(which.value, 0, len(branches) - 1))], list(inputs))
     shapes = [x.aval.shape for x in equation.outvars]
-    results = [_flat(look(run_closed(build, branch, list(inputs)))) for branch in branches]
+    results = [_flat(look(translate_closed(build, branch, list(inputs)))) for branch in branches]
     if len(branches) == 2 and not any(x.depends_on_unknowns for x in (which, *results[0], *results[1])):
         condition = build("convert", which, dtype="bool")
         branch = conditional(build, condition, branches[1], look(list(inputs)), results[0])
@@ -187,7 +175,7 @@ def conditional(
     true, carried = build.number(True, "bool"), _flat(inputs)
     loop = Loop(build, [*otherwise, condition, *carried], alive=true, rare=True)
     inside = loop.parameters[len(otherwise) + 1 :]
-    then = _flat(look(run_closed(build, branch, _unflatten(inside, [x.shape for x in inputs]))))
+    then = _flat(look(translate_closed(build, branch, _unflatten(inside, [x.shape for x in inputs]))))
     loop.close(build, loop.parameters[len(otherwise)], [*then, ~true, *inside])
     return loop
 
@@ -214,7 +202,7 @@ def _scan(build: Build, equation: Any, *inputs: Any) -> list:
     order = range(length - 1, -1, -1) if parameters["reverse"] else range(length)
     rows: dict[int, list] = {}
     for i in order:
-        results = look(run_closed(build, parameters["jaxpr"], [*fixed, *carry, *(np.asarray(x[i]) for x in xs)]))
+        results = look(translate_closed(build, parameters["jaxpr"], [*fixed, *carry, *(np.asarray(x[i]) for x in xs)]))
         carry, rows[i] = results[:carried], results[carried:]
     shapes = [x.aval.shape for x in equation.outvars[carried:]]
     stacked = [
@@ -231,10 +219,10 @@ def _while(build: Build, equation: Any, *inputs: Any) -> list:
     for_condition, for_body, carry = inputs[: split[0]], inputs[split[0] : split[1]], list(inputs[split[1] :])
 
     def condition(values: list) -> Node:
-        return look(run_closed(build, parameters["cond_jaxpr"], [*for_condition, *values]))[0].item()
+        return look(translate_closed(build, parameters["cond_jaxpr"], [*for_condition, *values]))[0].item()
 
     def body(values: list) -> list:
-        return look(run_closed(build, parameters["body_jaxpr"], [*for_body, *values]))
+        return look(translate_closed(build, parameters["body_jaxpr"], [*for_body, *values]))
 
     for _ in range(MOST_ITERATIONS):
         going = condition(carry)

@@ -16,6 +16,7 @@ from operator import add
 from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
+from jax.extend.core import Primitive
 
 from holonax.compiler.ir.operations import OPERATIONS, evaluate
 from holonax.compiler.ir.simplify import FOLDS, is_nonnegative
@@ -47,7 +48,7 @@ class Node:
     def __init__(self, build: Build, name: str, dtype: str, args: tuple[Node, ...], value: Any, index: int) -> None:
         self.build, self.name, self.dtype, self.args, self.value, self.index = build, name, dtype, args, value, index
         self.nonnegative = is_nonnegative(self)
-        self.loops: frozenset[Loop | Table] = frozenset().union(*(x.loops for x in args)) if args else frozenset()
+        self.loops: Loops = frozenset().union(*(x.loops for x in args)) if args else frozenset()
         self.unknowns: frozenset[Node] = frozenset().union(*(x.unknowns for x in args)) if args else frozenset()
 
     @property
@@ -107,6 +108,10 @@ class Node:
         return self.build("not", self)
 
 
+Loops = frozenset["Loop | Table | Iteration"]
+"""What a node depends on, and hence cannot be computed outside of."""
+
+
 @final
 class Loop:
     """Repeat `body` while `going` holds, lane by lane: a lane whose condition fails keeps its values.
@@ -141,12 +146,12 @@ class Loop:
         return self.results
 
 
-class Rolling(NamedTuple):
-    """A target's way with noise: more than a `few` blocks of `what` become a table, so many `together` in a round."""
+class NoiseTables(NamedTuple):
+    """A target's way with noise: more than `written_out` blocks of it become a table, `per_round` at a time."""
 
-    what: Any
-    few: int
-    together: int
+    primitive: Primitive
+    written_out: int
+    per_round: int
 
 
 @final
@@ -203,7 +208,12 @@ class Equations(NamedTuple):
     solver: str
 
 
-UNKNOWNS: Any = "the loop that will find the unknowns"
+@final
+class Iteration:
+    """Stands for the loop by which Newton's method will find some unknowns, before there is one."""
+
+
+ITERATION = Iteration()
 
 
 @final
@@ -213,8 +223,8 @@ class Build:
     In a `trial` equations are solved quickly, or say that they are not.
     """
 
-    def __init__(self, rolling: Rolling | None = None, most: int | None = None, trial: bool = False) -> None:
-        self.rolling, self.most, self.trial = rolling, most, trial
+    def __init__(self, tables: NoiseTables | None = None, most: int | None = None, trial: bool = False) -> None:
+        self.tables, self.most, self.trial = tables, most, trial
         self.known: dict[tuple, Node] = {}
         self.count = 0
         self.alive = self.number(True, "bool")
@@ -234,13 +244,13 @@ class Build:
             self.known[key] = self._new("constant", dtype, value=value)
         return self.known[key]
 
-    def fresh(self, name: str, dtype: str, loops: frozenset[Loop | Table] = frozenset(), value: Any = None) -> Node:
+    def fresh(self, name: str, dtype: str, loops: Loops = frozenset(), value: Any = None) -> Node:
         """A node that equals no other: "input", "unknown", "parameter", "result" or "entry"."""
         node = self._new(name, dtype, value=value)
         node.loops = loops
         if name == "unknown":  # as a value that a loop will carry
             node.unknowns = frozenset({node})
-            node.loops = self.alive.loops | {UNKNOWNS}
+            node.loops = self.alive.loops | {ITERATION}
         return node
 
     def __call__(self, name: str, *args: Node, dtype: str | None = None) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from holonax.compiler.ir.graph import Build, Node, Rolling, Untranslatable
+from holonax.compiler.ir.graph import Build, Node, NoiseTables, Untranslatable
 from holonax.compiler.ir.operations import OPERATIONS
 
 Expansions = Mapping[str, Callable[[Build, Node], Node]]
@@ -19,7 +19,7 @@ class Target(NamedTuple):
         name: the column of the table of operations that says what is written for it.
         expansions: of functions that it does not have, or that we compute better.
         most: operations that it takes.
-        rolling: how noise is put in tables, if it is.
+        tables: how noise is put in tables, if it is.
         trials: whether steps are tried quickly first, and taken again where that did not come off.
         long: operations from which on loops are looked for in a program, which would leave the cache of code.
     """
@@ -27,7 +27,7 @@ class Target(NamedTuple):
     name: Literal["llvm", "cuda", "xla"]
     expansions: Expansions
     most: int
-    rolling: Rolling | None = None
+    tables: NoiseTables | None = None
     trials: bool = False
     long: int | None = None
 

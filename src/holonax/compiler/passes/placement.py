@@ -11,7 +11,7 @@ from holonax.compiler.ir.graph import Loop, Node, Table
 from holonax.compiler.ir.program import Block, Items, Program, Rounds
 
 
-def place(program: Program) -> Program:
+def place_operations(program: Program) -> Program:
     """Put the operations in order, before the steps and in them."""
     placement = _Placement(program)
     others = sorted(program.needed[program.loop].difference(program.wanted))

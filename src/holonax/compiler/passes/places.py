@@ -1,4 +1,4 @@
-"""Memory for the values of a program with loops: arrays, what lies where in them, and which of them share rows.
+"""Memory allocation by liveness, and double buffering, for the values of a program with loops over links.
 
 An array is a set of places, numbered by whole numbers of either sign.  The array of what a state will be is the twin of
 the array of the state: with the next step, they change places, so that nothing need be copied.  Other arrays that are
@@ -60,7 +60,7 @@ class Places:
         self._touched = defaultdict(list, touched)
 
     def use(self, node: Node) -> None:
-        """Now."""
+        """Note that a value is needed now."""
         for array in self.of.get(node, ()):
             self.touch(array)
 

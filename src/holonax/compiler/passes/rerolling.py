@@ -133,88 +133,109 @@ class Layout:
             after = repeat.nodes[len(before) + len(part.nodes) :]
             saved = self.places.saved()
             try:
-                return [*self._straight(before), self._roll(part), *self._straight(after)]
+                return [*self._straight(before), _Loop(self, part).rolled(), *self._straight(after)]
             except _IrregularError:
                 self.places.restore(saved)
         return self._straight(repeat.nodes)
 
-    def _roll(self, repeat: Repeat) -> Rolled:
-        self.places.time += 1
-        self.places.computed.update(dict.fromkeys(repeat.nodes, self.places.time))
-        place = {node: divmod(i, repeat.period)[::-1] for i, node in enumerate(repeat.nodes)}
-        written: dict[int, Slice] = {}
-        last: list[int] = []
+
+class _Loop:
+    """The operations of a repeat on their way to be a loop."""
+
+    def __init__(self, layout: Layout, repeat: Repeat) -> None:
+        self.program, self.places, self.repeat = layout.program, layout.places, repeat
+        self.place = {node: divmod(i, repeat.period)[::-1] for i, node in enumerate(repeat.nodes)}  # in a round, round
+        self.body: list[Node] = []
+        self.read: dict[Slice, Node] = {}  # names of what is read from memory
+        self.kept: dict[tuple[int, Node], Node] = {}  # names of what the last round left, by place and first value
+
+    def rolled(self) -> Rolled:
+        """The loop; an `_IrregularError` if it is none."""
+        repeat, places = self.repeat, self.places
+        places.time += 1
+        places.computed.update(dict.fromkeys(repeat.nodes, places.time))
+        written, last = self._needed_afterwards()
         for t in range(repeat.period):
             orbit = repeat.orbit(t)
-            leaving = [i for i, node in enumerate(orbit) if self._leaves(node, place)]
-            if leaving == [repeat.times - 1]:
+            self.body.append(self._entry(orbit) if orbit[0].name == "entry" else self._operation(orbit))
+        for piece in [*self.read, *written.values()]:
+            if not isinstance(piece.array, Table):
+                places.touch(piece.array)
+        read = {name: piece for piece, name in self.read.items()}
+        return Rolled(
+            repeat.times,
+            [x for x in self.body if x not in read],
+            read,
+            [(name, first, self.body[at]) for (at, first), name in self.kept.items()],
+            [(self.body[t], piece) for t, piece in written.items()],
+            [(self.body[t], repeat.orbit(t)[-1]) for t in last],
+        )
+
+    def _needed_afterwards(self) -> tuple[dict[int, Slice], list[int]]:
+        """Which operations of a round are written to an array, and where; of which only the last value is needed."""
+        written: dict[int, Slice] = {}
+        last: list[int] = []
+        for t in range(self.repeat.period):
+            orbit = self.repeat.orbit(t)
+            leaving = [i for i, node in enumerate(orbit) if self._leaves(node)]
+            if leaving == [self.repeat.times - 1]:
                 last.append(t)
             elif leaving:
                 written[t] = _regular(self.places.write(orbit))
-        body: list[Node] = []
-        names: dict[Slice, Node] = {}
-        kept: dict[tuple[int, Node], Node] = {}
+        return written, last
 
-        def lookup(values: list[Node]) -> Node:
-            if any(x in place and x not in self.places.written for x in values):
-                raise _IrregularError
-            return memory(_regular(self.places.slice(values)), values[0].dtype)
-
-        def memory(piece: Slice, dtype: str) -> Node:
-            if piece not in names:
-                names[piece] = self.program.build.fresh("parameter", dtype)
-            return names[piece]
-
-        for t in range(repeat.period):
-            orbit = repeat.orbit(t)
-            node = orbit[0]
-            if node.name == "entry":
-                (table, start), (_, second) = node.value, orbit[1].value
-                step = second - start
-                if any(x.value != (table, start + step * i) for i, x in enumerate(orbit)):
-                    raise _IrregularError
-                body.append(memory(Slice(table, start, step), node.dtype))
-                continue
-            arguments = []
-            for values in zip(*(map(self.final, x.args) for x in orbit), strict=True):
-                at, back = place.get(values[-1], (None, 0))
-                back = repeat.times - 1 - back
-                if all(x is values[0] for x in values) and values[0] not in place:
-                    arguments.append(values[0])
-                    self.places.use(values[0])
-                elif at is not None and back < 2 and values[back:] != tuple(repeat.orbit(at)[: repeat.times - back]):
-                    raise _IrregularError
-                elif at is not None and back == 0:
-                    arguments.append(body[at])
-                elif at is not None and back == 1:
-                    key = (at, values[0])
-                    if key not in kept:
-                        kept[key] = self.program.build.fresh("parameter", values[0].dtype)
-                        self.places.use(values[0])
-                    arguments.append(kept[key])
-                else:
-                    arguments.append(lookup(list(values)))
-            body.append(Node(self.program.build, node.name, node.dtype, tuple(arguments), node.value, node.index))
-        for piece in [*names, *written.values()]:
-            if not isinstance(piece.array, Table):
-                self.places.touch(piece.array)
-        carried = [(name, first, body[at]) for (at, first), name in kept.items()]
-        read = {name: piece for piece, name in names.items()}
-        return Rolled(
-            repeat.times,
-            [x for x in body if x not in read],
-            read,
-            carried,
-            [(body[t], piece) for t, piece in written.items()],
-            [(body[t], repeat.orbit(t)[-1]) for t in last],
-        )
-
-    def _leaves(self, node: Node, place: dict[Node, tuple[int, int]]) -> bool:
+    def _leaves(self, node: Node) -> bool:
         """Whether a value is needed elsewhere than in its own round and the next."""
+        place = self.place
         return any(
             not isinstance(user, Node) or user not in place or place[user][1] - place[node][1] > 1
             for user in self.program.used_by[node]
         )
+
+    def _entry(self, orbit: list[Node]) -> Node:
+        """An entry of a table in each round: it must be a piece of the table."""
+        (table, start), (_, second) = orbit[0].value, orbit[1].value
+        step = second - start
+        if any(x.value != (table, start + step * i) for i, x in enumerate(orbit)):
+            raise _IrregularError
+        return self._from_memory(Slice(table, start, step), orbit[0].dtype)
+
+    def _operation(self, orbit: list[Node]) -> Node:
+        """One operation in each round, as one of the body."""
+        node = orbit[0]
+        columns = zip(*(map(self.program.final, x.args) for x in orbit), strict=True)
+        arguments = tuple(self._argument(list(values)) for values in columns)
+        return Node(self.program.build, node.name, node.dtype, arguments, node.value, node.index)
+
+    def _argument(self, values: list[Node]) -> Node:
+        """What an argument, with these values in the rounds, is in the body."""
+        repeat, first = self.repeat, values[0]
+        at, round_of_last = self.place.get(values[-1], (None, 0))
+        back = repeat.times - 1 - round_of_last
+        if all(x is first for x in values) and first not in self.place:  # the same in all rounds
+            self.places.use(first)
+            return first
+        if at is None or back > 1:
+            return self._looked_up(values)
+        if values[back:] != repeat.orbit(at)[: repeat.times - back]:
+            raise _IrregularError
+        if back == 0:  # of the same round
+            return self.body[at]
+        if (at, first) not in self.kept:  # of the round before
+            self.kept[at, first] = self.program.build.fresh("parameter", first.dtype)
+            self.places.use(first)
+        return self.kept[at, first]
+
+    def _looked_up(self, values: list[Node]) -> Node:
+        """From an array, which must hold them or be able to."""
+        if any(x in self.place and x not in self.places.written for x in values):
+            raise _IrregularError
+        return self._from_memory(_regular(self.places.slice(values)), values[0].dtype)
+
+    def _from_memory(self, piece: Slice, dtype: str) -> Node:
+        if piece not in self.read:
+            self.read[piece] = self.program.build.fresh("parameter", dtype)
+        return self.read[piece]
 
 
 def _regular(piece: Slice | None) -> Slice:

@@ -10,18 +10,18 @@ from typing import Any, final
 
 import numpy as np
 
-from holonax.compiler import Rolling, Target, compile_step
+from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.program import Program
 from holonax.engines.base import ROWS, cores
 from holonax.engines.lanes import LaneRunner
 from holonax.engines.llvm.kernel import KERNEL, kernel
-from holonax.mechanics.noise import normal_pairs
+from holonax.mechanics.noise import normal_pairs_p
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 
 TARGET = Target(
-    "llvm", FUNCTIONS, most=120_000, rolling=Rolling(normal_pairs, few=32, together=4), trials=True, long=6_000
+    "llvm", FUNCTIONS, most=120_000, tables=NoiseTables(normal_pairs_p, 32, per_round=4), trials=True, long=6_000
 )
 """Larger programs would take more than some 15 seconds to compile.  More noise than that would leave the cache of code;
 the chains of four blocks do not wait for each other."""

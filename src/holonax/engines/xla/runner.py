@@ -11,17 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.compiler import Rolling, Target, compile_step
+from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS_WITHOUT_FMA
 from holonax.compiler.ir.program import Program
 from holonax.engines.base import ROWS, cores
 from holonax.engines.lanes import LaneRunner
 from holonax.engines.xla.emit import TILE, Evaluation, apart
-from holonax.mechanics.noise import random_words, words
+from holonax.mechanics.noise import random_words_p, words
 from holonax.mechanics.system import System
 from holonax.methods.base import Method
 
-TARGET = Target("xla", FUNCTIONS_WITHOUT_FMA, most=6_000, rolling=Rolling(random_words, few=0, together=1))
+TARGET = Target("xla", FUNCTIONS_WITHOUT_FMA, most=6_000, tables=NoiseTables(random_words_p, 0, per_round=1))
 """Larger programs would take XLA too long to compile.  Random bits are always a table: it would compute them once for
 each of their consumers."""
 
