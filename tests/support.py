@@ -2,6 +2,11 @@
 
 import functools
 import math
+import os
+import subprocess
+import sys
+import textwrap
+from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +15,7 @@ import pytest
 from scipy import stats
 
 import holonax as hx
+from holonax import engines
 
 METHODS = list(hx.Method.examples())
 GEOMETRIC = [method for method in METHODS if method.keeps_manifold]
@@ -30,6 +36,10 @@ BRIEF = {
 """A method on a system takes seconds to compile: `make test` takes all of them on the pendulum, and these beyond it."""
 
 
+AVAILABLE = [name for name, engine in engines.ENGINES.items() if engine.missing() is None]
+"""Engines of this machine."""
+
+
 def heavy(*values):
     """Parameters of a test that is left to `make study`."""
     return pytest.param(*values, marks=pytest.mark.study)
@@ -44,6 +54,30 @@ def pairs(names, methods, long=True):
         for name in names
         for method in methods
     ]
+
+
+def mostly(names):
+    """Engines as parameters of a test; XLA, which takes long to compile, is left to `make study`."""
+    return [heavy(name) if name == "xla" else name for name in names]
+
+
+def python(script, **environment):
+    """What a process of its own prints."""
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@contextmanager
+def compilations():
+    """The names of what JAX compiles meanwhile."""
+    compiled, open_ = [], [True]
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if open_ and "backend_compile" in event else None
+    )  # which cannot be taken back
+    yield compiled
+    open_.clear()
 
 
 def quick_jit(function=None, **options):

@@ -1,11 +1,11 @@
 """The layers point one way, modules stay small, and the core needs JAX and NumPy alone."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support import python
 
 SOURCE = Path(__file__).parent.parent / "src" / "holonax"
 ROOT = {"errors", "version", "warn", "background", "progress"}
@@ -96,14 +96,6 @@ def test_nothing_prints_or_opens_files(path):
     }
     assert not calls & {"print", "open"}
     assert "sys.std" not in path.read_text() or path.name == "progress.py"
-
-
-def python(code, **environment):
-    result = subprocess.run(
-        [sys.executable, "-c", code], env={"JAX_PLATFORMS": "cpu"} | environment, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
 
 
 def test_float64_is_switched_on_at_import_unless_told_otherwise():

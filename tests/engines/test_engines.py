@@ -8,11 +8,9 @@ import pytest
 import holonax as hx
 from holonax import compiler, engines
 from holonax.engines import lanes, plain
-from support import BRIEF, entry, heavy
+from support import AVAILABLE, BRIEF, METHODS, entry, heavy, mostly
 
-AVAILABLE = [name for name, engine in engines.ENGINES.items() if engine.missing() is None]
-MOSTLY = [heavy(name) if name == "xla" else name for name in AVAILABLE]  # XLA takes long to compile
-METHODS = list(hx.Method.examples())
+MOSTLY = mostly(AVAILABLE)
 SOME = [("pendulum", hx.EulerA()), ("pendulum", hx.Lobatto32()), ("pendulum", hx.EulerMaruyama())]
 SOME += [(name, method) for name, methods in BRIEF.items() for method in methods]
 ALL = [(name, method) for name in hx.systems.names() for method in METHODS]

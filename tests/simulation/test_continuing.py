@@ -13,8 +13,7 @@ import pytest
 
 import holonax as hx
 from holonax import engines
-
-AVAILABLE = [name for name, engine in engines.ENGINES.items() if engine.missing() is None]
+from support import AVAILABLE
 
 
 @pytest.mark.filterwarnings("ignore:the 'xla' engine cannot translate")

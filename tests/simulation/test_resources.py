@@ -2,9 +2,6 @@
 
 import gc
 import re
-import subprocess
-import sys
-import textwrap
 import weakref
 
 import jax.numpy as jnp
@@ -14,13 +11,7 @@ import pytest
 import holonax as hx
 from holonax import engines
 from holonax.mechanics import closures
-
-
-def python(script):
-    """What a process of its own prints."""
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-
+from support import compilations, python
 
 FORKED = """
     import os, warnings
@@ -83,17 +74,12 @@ def test_old_programs_are_given_up(monkeypatch):
 
 
 def test_a_repeated_integrate_compiles_nothing():
-    from jax import monitoring
-
-    compiled = []
     entry = hx.systems.torus()
     noise = hx.increments(entry.system, h=0.125, steps=4, seed=0)
     first = hx.integrate(entry.system, hx.Rattle(), entry.start, noise).q
-    monitoring.register_event_duration_secs_listener(
-        lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
-    )
-    for _ in range(3):
-        again = hx.integrate(entry.system, hx.Rattle(), entry.start, noise).q
+    with compilations() as compiled:
+        for _ in range(3):
+            again = hx.integrate(entry.system, hx.Rattle(), entry.start, noise).q
     assert compiled == []
     np.testing.assert_array_equal(again, first)
     assert jnp.isfinite(again).all()
