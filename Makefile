@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint wheel study corpus campaign signals resources bench bench-gpu clean
+.PHONY: demo check test lint wheel study corpus campaign signals resources bench bench-gpu clean
 .DELETE_ON_ERROR:
 
 .venv/ready: pyproject.toml
@@ -13,6 +13,12 @@ BIN := .venv/bin
 
 demo: .venv/ready  ## the paper's pendulum with every method
 	$(BIN)/python -m examples.demo
+
+FAST := tests/test_architecture.py tests/methods/test_tableau.py tests/methods/test_parse.py tests/inputs/test_campaign.py \
+	tests/mechanics/test_start.py tests/numerics/test_elementary.py tests/numerics/test_whole.py tests/compiler/test_lanes.py
+
+check: .venv/ready lint  ## a minute: layers, types, words, translation; before every commit
+	$(BIN)/python -m pytest $(FAST)
 
 test: .venv/ready lint wheel  ## everything that must hold
 	$(BIN)/python -m pytest

@@ -10,7 +10,11 @@ from readme import ROOT, examples
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.name)
+LONG = {"free_energy.md", "rigid_trimer.md", "polymer_chain.md"}  # pages that take ten seconds and more
+RUN = [pytest.param(x, marks=pytest.mark.study if x.name in LONG else ()) for x in PAGES if examples(x)]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_examples_run(page):
     scope = {}
     for example in examples(page):

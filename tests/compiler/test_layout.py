@@ -28,9 +28,9 @@ LOOPS, WRITTEN_OUT = llvm.TARGET._replace(long=0), llvm.TARGET._replace(long=Non
 
 
 @cache
-def chain(method, dtype="float64", target=LOOPS):
+def chain(method, dtype="float64", loops=True):
     e = hx.systems.chain(BEADS, 0.3)
-    return compile_step(e.system, method, e.n, dtype, target)
+    return compile_step(e.system, method, e.n, dtype, LOOPS if loops else WRITTEN_OUT)
 
 
 def beads(kind):
@@ -213,8 +213,8 @@ def test_loops_and_written_out_code_agree(method, dtype):
     states = hx.State(*(np.tile(np.asarray(x, dtype), (paths, 1)) for x in (e.start.q, e.start.p, e.start.p)))
     states.p[3] *= 0.0
     states.p[3, 1] = 1e3  # far too fast: this path fails, the others do not notice
-    for target in (LOOPS, WRITTEN_OUT):
-        runner = llvm.LlvmRunner(chain(method, dtype, target))
+    for loops in (True, False):
+        runner = llvm.LlvmRunner(chain(method, dtype, loops))
         carried, q, p = runner.advance(
             runner.begin(states, {}), np.arange(paths, dtype=np.uint64), 7, 2.0**-7, 0, 12, 4
         )
@@ -341,7 +341,7 @@ def rolled(program):
 
 def test_made_up_programs():
     loops, twins, moved = 0, 0, 0
-    for seed in range(40):
+    for seed in range(16):
         program = made_up(seed)
         plain, machine = Machine(program), Machine(rolled(program))
         for each in (plain, machine):
@@ -351,9 +351,9 @@ def test_made_up_programs():
         loops += sum(isinstance(part, Rolled) for parts in machine.layout.parts.values() for part in parts)
         twins += len(machine.places.twins)
         moved += machine.program.body != program.body
-    assert loops > 60
-    assert twins > 3
-    assert moved > 30
+    assert loops > 24
+    assert twins > 1
+    assert moved > 12
 
 
 def states_in_memory():
@@ -415,7 +415,7 @@ def test_what_stood_for_a_node_stands_for_another():
 
 
 def test_kernels_of_made_up_programs():
-    for seed in range(20):
+    for seed in range(8):
         machine = Machine(rolled(made_up(seed)))
         program = machine.program
         arrays = [np.full(8, machine.truth[node]) for node in program.carried]

@@ -8,11 +8,11 @@ import pytest
 import holonax as hx
 from holonax import compiler, engines
 from holonax.engines import lanes, plain
-from support import AVAILABLE, BRIEF, METHODS, entry, heavy, mostly
+from support import AVAILABLE, METHODS, entry, heavy, mostly
 
 MOSTLY = mostly(AVAILABLE)
-SOME = [("pendulum", hx.EulerA()), ("pendulum", hx.Lobatto32()), ("pendulum", hx.EulerMaruyama())]
-SOME += [(name, method) for name, methods in BRIEF.items() for method in methods]
+SOME = [("pendulum", hx.EulerA()), ("pendulum", hx.EulerMaruyama()), ("torus", hx.EulerB()), ("chain", hx.Rattle())]
+SOME += [("ellipsoid", hx.EulerPrinted()), ("oscillator", hx.Lobatto(3))]
 ALL = [(name, method) for name in hx.systems.names() for method in METHODS]
 
 

@@ -10,7 +10,7 @@ import pytest
 import holonax as hx
 from holonax import engines
 from holonax.engines import llvm
-from support import AVAILABLE, compilations, mostly
+from support import AVAILABLE, compilations, heavy, mostly
 
 GRAVITY = np.array([9.81, 1.62, 3.7])
 MASS = np.array([2.0, 0.01, 50.0])
@@ -58,7 +58,7 @@ def plainly(monkeypatch):
 @pytest.fixture(
     params=[
         *mostly(AVAILABLE),
-        "plain",
+        heavy("plain"),
     ]
 )
 def engine(request, monkeypatch):
@@ -91,7 +91,7 @@ def test_one_per_path_is_as_separate_runs(engine):
         np.testing.assert_array_equal(shared.q[i], run.q[i])
 
 
-@pytest.mark.parametrize("method", [hx.Kicked(), hx.Lobatto32(), hx.EulerMaruyama()], ids=str)
+@pytest.mark.parametrize("method", [hx.Kicked(), heavy(hx.Lobatto32()), heavy(hx.EulerMaruyama())], ids=str)
 def test_methods_know_parameters(method):
     run = hx.simulate(PENDULUM, method, starts(), parameters=EACH, **NUMBERS)
     alone = hx.simulate(constants(1), method, hx.start(constants(1), q=[2.0, 0.0, 0.0]), paths=3, **NUMBERS)
@@ -115,6 +115,7 @@ def test_single_precision():
     np.testing.assert_allclose(run.q, double.q, atol=1e-3)
 
 
+@pytest.mark.study
 def test_arrays_in_a_long_chain():
     """Arrays of parameters, in a program that is large enough for loops."""
     beads = 24
@@ -139,7 +140,7 @@ def test_arrays_in_a_long_chain():
         np.testing.assert_allclose(run.q[i], alone.q[0], atol=1e-11)
 
 
-@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("each", [heavy(False), True])
 def test_many_numbers(each):
     """As many as in the data of a posterior: loops over them read them from memory."""
     data = np.random.default_rng(0).normal(size=(3, 300))
@@ -204,6 +205,7 @@ def test_derivatives_with_respect_to_parameters():
     np.testing.assert_allclose(heights, [height(9.81), height(1.62)], atol=1e-14)
 
 
+@pytest.mark.study
 def test_derivatives_of_a_start_that_depends_on_parameters():
     def height(length):
         system = PENDULUM.replace(length=length)

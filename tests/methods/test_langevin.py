@@ -58,9 +58,9 @@ def curve():
     ("name", "method"),
     [
         heavy("pendulum", hx.Langevin(0.7, 1.3)),
-        ("pendulum", hx.Langevin(0.7, 1.3, "BAOA", inner=2)),
+        heavy("pendulum", hx.Langevin(0.7, 1.3, "BAOA", inner=2)),
         ("pendulum", hx.Langevin(0.7, 1.3, core=hx.EulerA())),
-        ("ellipsoid", hx.Langevin(0.7, 1.3, "OBABO")),
+        heavy("ellipsoid", hx.Langevin(0.7, 1.3, "OBABO")),
         heavy("ellipsoid", hx.Langevin(0.7, 1.3, core=hx.Lobatto(3))),
         heavy("rigid_body", hx.Langevin(0.7, 1.3)),
     ],
@@ -93,7 +93,7 @@ def test_a_step_contracts_the_volume_of_phase_space_evenly(name, method):
         heavy("pendulum", hx.Langevin(1.0, 1.0, metropolis=True)),
         heavy("pendulum", hx.Langevin((1.0, 0.0, 3.0), 1.0)),
         heavy("ellipsoid", BAOAB),
-        ("ellipsoid", hx.Langevin(1.0, 1.0, inner=3)),
+        heavy("ellipsoid", hx.Langevin(1.0, 1.0, inner=3)),
         ("torus", hx.Langevin(1.0, 1.0, metropolis=True)),  # no gyroscopic term
         heavy("ellipsoid", hx.Langevin((1.0, 0.0, 3.0), 1.0)),
     ],
@@ -117,7 +117,8 @@ def test_without_friction_the_step_is_a_symmetric_composition_of_order_two():
     assert energies[0] / energies[1] == pytest.approx(4.0, abs=0.5)
 
 
-@pytest.mark.parametrize("method", [BAOAB, heavy(hx.Langevin(1.0, 1.0, "OBABO"))], ids=str)
+@pytest.mark.study
+@pytest.mark.parametrize("method", [BAOAB, hx.Langevin(1.0, 1.0, "OBABO")], ids=str)
 def test_the_same_wiener_path_at_any_step_size(method):
     system, start = quiet("pendulum")
     study = hx.strong_order(system, method, start, t1=1.0, h=[2.0**-k for k in range(5, 8)], paths=256, seed=0)
@@ -130,7 +131,7 @@ def test_the_same_wiener_path_at_any_step_size(method):
     [
         ("llvm", "pendulum", hx.Langevin(1.0, 1.0, metropolis=True)),
         heavy("xla", "pendulum", hx.Langevin(1.0, 1.0, metropolis=True)),
-        ("llvm", "ellipsoid", hx.Langevin(1.0, 1.0, "OBABO")),
+        heavy("llvm", "ellipsoid", hx.Langevin(1.0, 1.0, "OBABO")),
         heavy("llvm", "torus", hx.Langevin((1.0, 2.0, 0.5), 1.0, core=hx.Rattle())),
     ],
     ids=str,

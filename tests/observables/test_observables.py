@@ -15,7 +15,7 @@ from holonax.methods.path import Fate
 from holonax.observables import Grid, View
 from holonax.simulation import accumulating
 from holonax.simulation.segments import Segment
-from support import entry
+from support import entry, heavy, mostly
 
 EDGES = np.linspace(-0.8, 0.9, 8)
 KINDS = {
@@ -188,7 +188,7 @@ def compare(fn, every=1, after=0, **arguments):
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
 @pytest.mark.parametrize(
-    ("paths", "steps", "every", "after"), [(50, 150, 1, 0), (1, 100, 1, 10), (33, 200, 3, 20), (5, 40, 1, 0)]
+    ("paths", "steps", "every", "after"), [(50, 150, 1, 0), (33, 200, 3, 20), heavy(1, 100, 1, 10), heavy(5, 40, 1, 0)]
 )
 def test_streaming_agrees_with_stored_paths(quantity, paths, steps, every, after):
     observed, x, t = compare(QUANTITIES[quantity], every, after, paths=paths, t1=steps * 2.0**-6, engine="llvm")
@@ -206,6 +206,7 @@ def test_streaming_agrees_with_stored_paths(quantity, paths, steps, every, after
         assert highest.max.shape == highest.t.shape == highest.path.shape == (2,)
 
 
+@pytest.mark.study
 def test_the_xla_engine():
     compare(vector, 3, 5, paths=2100, t1=70 * 2.0**-6, engine="xla")
 
@@ -261,7 +262,7 @@ def test_results_over_one_axis_agree_with_those_over_both():
 WALL = hx.System(lambda q, v: 0.5 * v @ v - 0.01 * jnp.sqrt(1.5 - q[0]), n=1)  # undefined beyond 1.5
 
 
-@pytest.mark.parametrize("engine", ["llvm", "xla"])
+@pytest.mark.parametrize("engine", mostly(["llvm", "xla"]))
 def test_failed_paths_are_seen_up_to_their_last_good_state(engine):
     velocity = np.linspace(0.2, 9.0, 41)[:, None]
     start = hx.start(WALL, q=0 * velocity, v=velocity)

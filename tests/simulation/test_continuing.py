@@ -13,11 +13,11 @@ import pytest
 
 import holonax as hx
 from holonax import engines
-from support import AVAILABLE
+from support import AVAILABLE, heavy, mostly
 
 
 @pytest.mark.filterwarnings("ignore:the 'xla' engine cannot translate")
-@pytest.mark.parametrize(("name", "method"), [("pendulum", hx.Rattle()), ("ellipsoid", hx.EulerA())], ids=str)
+@pytest.mark.parametrize(("name", "method"), [("pendulum", hx.Rattle()), heavy("ellipsoid", hx.EulerA())], ids=str)
 @pytest.mark.parametrize("engine", AVAILABLE)
 def test_two_halves_equal_the_whole(engine, name, method):
     e = getattr(hx.systems, name)()
@@ -34,7 +34,7 @@ def test_two_halves_equal_the_whole(engine, name, method):
 
 
 @pytest.mark.parametrize("function", [jnp.exp, jnp.tan, jnp.sin], ids=lambda function: function.__name__)
-@pytest.mark.parametrize("engine", AVAILABLE)
+@pytest.mark.parametrize("engine", mostly(AVAILABLE))
 def test_functions_that_are_carried_are_begun_by_the_kernels(engine, function):
     system = hx.System(lambda q, v: 0.5 * v @ v, noise=lambda q: jnp.sum(function(0.3 * q)), n=2)
     start = hx.start(system, [0.3, 0.2], [0.1, 0.0])

@@ -11,7 +11,7 @@ import pytest
 import holonax as hx
 from holonax.studies import strong_orders
 from holonax.studies.fit import fitted_order
-from support import entry, fitted_slope, heavy, quick_jit, within
+from support import entry, fitted_slope, quick_jit, within
 
 FREE = hx.System(lambda q, v: 0.5 * v @ v, noise=lambda q: q, n=1)  # dq = p dt, dp = dW
 START = hx.start(FREE, q=[0.0], v=[1.0])
@@ -129,6 +129,7 @@ def test_weak_errors_against_an_exact_value_and_the_noise_mark():
     assert "noise" in study.table()
 
 
+@pytest.mark.study
 def test_closed_form_weak_check_on_the_sphere():
     """gamma_i = sigma q_i: E H(t) = H(0) + sigma^2 t, whatever the potential."""
     e = hx.systems.pendulum(noise="linear", sigma=0.7)
@@ -221,7 +222,8 @@ def test_work_precision():
         work.seconds_for(hx.Rattle(), 1e-3)
 
 
-@pytest.mark.parametrize("method", [hx.EulerA(), heavy(hx.Kicked())], ids=str)
+@pytest.mark.study
+@pytest.mark.parametrize("method", [hx.EulerA(), hx.Kicked()], ids=str)
 def test_the_paper_s_first_theorem(method):
     """Constrained coordinates in R^3 and two angles, on the same noise, are the same path up to the method's error."""
     e = entry("pendulum")

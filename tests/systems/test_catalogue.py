@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from support import GEOMETRIC, OTHERS, entry, pairs, random_increment, two_form_defect, walk
+from support import GEOMETRIC, OTHERS, entry, heavy, random_increment, two_form_defect, walk
 
 
 def test_the_catalogue():
@@ -24,7 +24,11 @@ def test_the_catalogue():
         hx.systems.trebuchet()
 
 
-@pytest.mark.parametrize(("name", "method"), pairs(OTHERS, GEOMETRIC), ids=str)
+SOME = [("chain", hx.Rattle()), ("oscillator", hx.Lobatto(3))]
+SOME += [heavy(name, method) for name in OTHERS for method in GEOMETRIC if (name, method) not in SOME]
+
+
+@pytest.mark.parametrize(("name", "method"), SOME, ids=str)
 def test_manifold_form_and_symmetries(name, method):
     system, start = entry(name).system, entry(name).start
     end, g, hidden = walk(system, method, start, hx.increments(system, h=0.02, steps=500, seed=1))

@@ -20,7 +20,7 @@ def circle(strength=0.0, scale=1.0, noise=None):
     return system, hx.start(system, [1.0, 0.0], [0.0, 1.0])
 
 
-@pytest.mark.parametrize("method", [hx.EulerA(), heavy(hx.Rattle()), hx.Kicked(), heavy(hx.Lobatto(3))], ids=str)
+@pytest.mark.parametrize("method", [hx.EulerA(), heavy(hx.Rattle()), heavy(hx.Kicked()), heavy(hx.Lobatto(3))], ids=str)
 def test_a_force_along_the_normal_changes_nothing(method):
     ends = []
     for strength in (0.0, 300.0, 1e6):
@@ -51,7 +51,7 @@ def test_only_a_root_on_another_sheet_is_a_status_of_its_own():
 
 
 @pytest.mark.parametrize("factor", [1e-8, 1e8])
-@pytest.mark.parametrize("method", [hx.Rattle(), hx.Lobatto(3)], ids=str)
+@pytest.mark.parametrize("method", [hx.Rattle(), heavy(hx.Lobatto(3))], ids=str)
 def test_the_scale_of_a_constraint_does_not_matter(method, factor):
     ends = []
     for scale in (1.0, factor):
@@ -72,7 +72,7 @@ def test_units_do_not_matter(length, time, mass):
     np.testing.assert_allclose(pendulum(length, time, mass), pendulum(1.0, 1.0, 1.0), atol=1e-12)
 
 
-@pytest.mark.parametrize("h", [1e-1, 1e-3, 1e-6])
+@pytest.mark.parametrize("h", [heavy(1e-1), 1e-3, heavy(1e-6)])
 def test_small_steps_of_a_rigid_water_are_solved(h):
     bonds = [(0, 1), (0, 2), (1, 2)]
     masses = np.repeat([15.9994, 1.008, 1.008], 3)
@@ -183,7 +183,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", ["solve", "slogdet", *map(heavy, ("inv", "det", "cholesky", "expm"))])
 def test_linear_algebra_in_a_lagrangian_is_translated(name):
     system = hx.System(lambda q, v: 0.5 * v @ v - 0.1 * FUNCTIONS[name](q), lambda q: q @ q - 1.0, n=4)
     start = hx.start(system, [0.6, 0.0, 0.8, 0.0], [0.0, 1.0, 0.0, 0.5])

@@ -49,7 +49,7 @@ def explain(
 
     >>> import holonax as hx
     >>> print(hx.explain(hx.systems.pendulum().system, hx.EulerA()))  # doctest: +ELLIPSIS
-    EulerA() on a system of 3 coordinates, 1 constraint, 2 noises
+    EulerA() on a system of 3 coordinates, 1 constraint, 3 noises
       engine ...
     """
     instance("system", system, System, A_SYSTEM)

@@ -20,8 +20,9 @@ BLOCK = 3
 def _register(drawn: Primitive, function: Callable[..., Any]) -> None:
     """Translate a primitive of noise, with two numbers for each block: as a table where the target wishes."""
 
-    def pairs(build: Build, arguments: list[np.ndarray]) -> np.ndarray:
-        types = [jax.ShapeDtypeStruct(x.shape, x.flat[0].dtype) for x in arguments]
+    def pairs(build: Build, equation: Any, arguments: list[np.ndarray]) -> np.ndarray:
+        own = zip(arguments, equation.invars, strict=True)
+        types = [jax.ShapeDtypeStruct(x.shape, variable.aval.dtype) for x, variable in own]
         (result,) = look(translate_closed(build, jax.make_jaxpr(function)(*types), arguments))
         return result
 
@@ -30,10 +31,10 @@ def _register(drawn: Primitive, function: Callable[..., Any]) -> None:
         arguments, tables = list(inputs), build.tables
         number = arguments[BLOCK].size
         if tables is None or tables.primitive is not drawn or number <= tables.written_out:
-            return pairs(build, arguments)
+            return pairs(build, equation, arguments)
         table = Table(build, tables.per_round)
         arguments[BLOCK] = array_of([table.index + i for i in range(tables.per_round)], (tables.per_round,))
-        table.outputs = list(pairs(build, arguments).flat)
+        table.outputs = list(pairs(build, equation, arguments).flat)
         return array_of([table.entry(build, k) for k in range(2 * number)], (number, 2))
 
 

@@ -17,9 +17,8 @@ def recompute_velocities(program: Program) -> Program:
     program.stands_for |= stand_ins
     program.wanted = [*state.p, *state.q, *(i for field in program.track.fate for i in field)]  # q as p needs it
     if program.agrees_with is not None:
-        program.wanted += range(
-            program.track.size, len(program.carried)
-        )  # for the steps that follow, of another program
+        # Functions of q, for the steps that follow, which are of another program.
+        program.wanted += range(program.track.size, len(program.carried))
     elif program.target.trials and not stand_ins:
         program.wanted += state.v  # where Newton's method will begin, if the step is taken again
     return program
