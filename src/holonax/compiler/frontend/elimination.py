@@ -140,39 +140,44 @@ class _Sizes:
         """Rows that belong to unknowns which do not come last, as long as there are any."""
         return sorted(r for r in left if self.home[r] not in self.last) or sorted(left)
 
-    def _without_units(self, rows: list[int]) -> np.ndarray:
-        r"""Sizes of entries in units in which a row's own entry is 1: $|a_{ij}|/\sqrt{|a_{ii} a_{jj}|}$."""
-        sizes = np.abs(self.values[:, rows])
-        own = sizes[:, range(len(rows)), self.home[rows]]
-        own = np.where(own > 0.0, own, sizes.max(axis=2, initial=1e-300))
+    def _without_units(self, rows: list[int], place: np.ndarray, column: np.ndarray) -> np.ndarray:
+        r"""Sizes of some entries in units in which a row's own entry is 1: $|a_{ij}|/\sqrt{|a_{ii} a_{jj}|}$.
+
+        `place` are the places of their rows among `rows`, which are those that are present.
+        """
+        own = np.abs(self.values[:, rows, self.home[rows]])
+        if not (own > 0.0).all():
+            own = np.where(own > 0.0, own, np.abs(self.values[:, rows]).max(axis=2, initial=1e-300))
         root = np.sqrt(own)
-        sizes = sizes / root[:, :, None]
-        sizes[:, :, self.home[rows]] /= root[:, None, :]
-        return sizes
+        of_column = np.ones((len(root), self.values.shape[2]))
+        of_column[:, self.home[rows]] = root
+        return np.abs(self.values[:, np.asarray(rows)[place], column]) / root[:, place] / of_column[:, column]
 
     def choose(self, rows: list[Row], left: set[int]) -> tuple[int, int, int]:
         """The pivot that causes the least work, in its row's own column, unless those are often small; its sign."""
         present = self._next(left)
-        sizes = self._without_units(present)
-        small = (sizes <= SMALL * sizes.max(axis=1, keepdims=True)).sum(axis=0)
-        counts = np.zeros(self.values.shape[2], int)
-        for r in left:
-            counts[list(rows[r])] += 1
-        candidates = [
-            ((c in self.last) != (self.home[r] in self.last), c != self.home[r] or 4 * small[place, c] > len(sizes),
-             small[place, c] if c != self.home[r] else 0, (len(rows[r]) - 1) * (counts[c] - 1), c, r)
-            for place, r in enumerate(present)
-            for c in rows[r]
-        ]  # fmt: skip
-        if not candidates:
+        entries = [(place, c) for place, r in enumerate(present) for c in rows[r]]
+        if not entries:
             raise Untranslatable("equations that do not determine the unknowns, whatever the state")
+        place, column = np.array(entries).T
+        sizes = self._without_units(present, place, column)
+        largest = np.zeros((len(sizes), self.values.shape[2]))
+        np.maximum.at(largest.T, column, sizes.T)
+        small = (sizes <= SMALL * largest[:, column]).sum(axis=0).tolist()
+        counts = np.bincount([c for r in left for c in rows[r]], minlength=self.values.shape[2]).tolist()
+        home, last = self.home.tolist(), self.last
+        candidates = (
+            ((c in last) != (home[r] in last), c != home[r] or 4 * few > len(sizes),
+             few if c != home[r] else 0, (len(rows[r]) - 1) * (counts[c] - 1), c, r)
+            for few, (r, c) in zip(small, ((present[place], c) for place, c in entries), strict=True)
+        )  # fmt: skip
         *_, c, r = min(candidates)
         return r, c, _common_sign(self.values[:, r, c])
 
     def eliminate(self, i: int, j: int, left: set[int]) -> None:
         """The same step in numbers; states at which the pivot is too small have nothing more to say."""
         present = self._next({i, *left})
-        sizes = self._without_units(present)[:, :, j]
+        sizes = self._without_units(present, np.arange(len(present)), np.full(len(present), j))
         self.values = self.values[sizes[:, present.index(i)] > SMALL * sizes.max(axis=1)]
         rest = sorted(left)
         touched = [r for r in rest if self.values[:, r, j].any()]

@@ -204,7 +204,8 @@ class Program:
     def trial(self) -> Trial:
         """A step without the branch of the paths that fail."""
         place = next(i for i, item in enumerate(self.body) if isinstance(item, Block) and item.loop is self.failure)
-        ends = {i: self.final(self.failure.begin[self.results[i].value[1]]) for i in self.changing}
+        results = self.results
+        ends = {i: self.final(self.failure.begin[results[i].value[1]]) for i in self.changing}
         doubt = self.failure.begin[self.failure.parameters.index(self.failure.going)]
         return Trial(self.body[:place], doubt, ends)
 

@@ -44,7 +44,8 @@ class Places:
         self.written: set[Node] = set()  # values of loops, which no other place can have
         self._arrays: list[dict[int, Node]] = []
         self._touched: dict[int, list[int]] = defaultdict(list)
-        self._becomes = {program.carried[i]: self._source(program.results[i]) for i in program.changing}
+        results = program.results
+        self._becomes = {program.carried[i]: self._source(results[i]) for i in program.changing}
         self._replaces = {new: old for old, new in self._becomes.items()}
 
     def saved(self) -> tuple:

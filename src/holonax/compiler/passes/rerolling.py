@@ -59,8 +59,9 @@ class Layout:
         self._loops: list[tuple[int, int]] = []
         self._items(program.body, roll=True)
         self.places.time += 1
+        results = program.results
         for i in program.changing:
-            self.places.use(program.results[i])
+            self.places.use(results[i])
         self.places.allocate(self._loops)
 
     # The program, in order.
