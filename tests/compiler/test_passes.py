@@ -116,9 +116,13 @@ def test_steps_that_are_taken_again_leave_behind_what_the_next_one_needs():
         lambda q, v: 0.5 * v @ v, lambda q: q[0] ** 4 + q[1] ** 4 - 1.0, lambda q: 0.5 * jnp.sin(2 * q), n=2
     )
     start, h = hx.start(system, [1.0, 0.0], [0.0, 1.0]), 0.25
-    run = hx.simulate(system, hx.Rattle(), start, t1=4.0, h=h, paths=64, seed=1, engine="llvm", on_failure="mark")
+    observe = {"q": hx.Mean(lambda q, p: q)}
+    options = {"paths": 64, "seed": 1, "engine": "llvm", "on_failure": "mark", "observe": observe}
+    run = hx.simulate(system, hx.Rattle(), start, t1=4.0, h=h, **options)
     assert engines.runner("llvm", system.form, hx.Rattle(), 2, "float64").again.kernel is not None
     assert (run.status == 0).sum() > 20
+    np.testing.assert_array_equal(run.failed_step < 0, run.status == 0)
+    assert run.observed["q"].count[-1] == (run.status == 0).sum()
     for path in np.flatnonzero(run.status == 0)[:20]:
         increments = hx.increments(system, h=h, steps=16, seed=1, path=int(path))
         expected = hx.integrate(system, hx.Rattle(), start, increments).q

@@ -117,7 +117,7 @@ def go_back(track: Track, failure: Failure, step: Array, trial: bool = False) ->
     state, fate = track
     now = Fate(failure.status, step, failure.residual, failure.iterations, fate.counts)
     if trial:
-        now = fate._replace(status=jnp.full((), IN_DOUBT, jnp.int32), failed_step=step)
+        now = fate._replace(status=jnp.full((), IN_DOUBT, jnp.int32))
     before = fate.status != Status.CONVERGED
     return Track(state, jax.tree.map(lambda old, new: jnp.where(before, old, new), fate, now))
 
