@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import jax
 import pytest
 
 from holonax import compiler
@@ -114,7 +115,8 @@ def test_a_recipe_works_as_it_stands(name, tmp_path):
         assert code == 0, output
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.study
+@pytest.mark.parametrize("name", RECIPES)
 def test_its_test_fails_where_the_code_is_missing(name, tmp_path):
     root = copy_of_the_repository(tmp_path)
     for step in RECIPES[name].steps:
@@ -154,6 +156,7 @@ def test_the_picture_of_the_folders_is_up_to_date():
     assert draw_architecture.PICTURE.read_text() == draw_architecture.picture(), "run python docs/refresh.py"
 
 
+@pytest.mark.skipif(jax.__version__ not in refresh.PAGES[0].read_text(), reason="other versions trace other equations")
 @pytest.mark.parametrize("page", refresh.PAGES, ids=lambda page: page.name)
 def test_pages_show_what_their_examples_print(page):
     assert page.read_text() == refresh.refreshed(page), "run python docs/refresh.py"
