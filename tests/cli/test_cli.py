@@ -444,7 +444,7 @@ def test_a_method_of_one_s_own(tmp_path):
 def test_signals_end_a_process_with_what_is_complete(command, number, moments, tmp_path):
     for moment in moments:
         out = tmp_path / f"after {moment}"
-        _, complete = stop(command, number, moment, tmp_path, out)
+        *_, complete = stop(command, number, moment, tmp_path, out)
         if complete:
             break
     assert complete or moments[1:] == ()

@@ -242,15 +242,16 @@ def _power(same: bool, power: int) -> int:
 def _survivors(plan: StudyPlan, status: np.ndarray, reference_status: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which paths every level and the reference completed, and how many failed at each."""
     h = plan.levels.h
-    fates = np.concatenate([status, reference_status[None]]) != 0
-    failed, good = fates.sum(axis=1), ~fates.any(axis=0)
+    every = np.concatenate([status, reference_status[None]])
+    failed, good = (every != 0).sum(axis=1), ~every.any(axis=0)
     if failed.any() and plan.on_failure == "raise":
         worst = int(np.argmax(failed))
         where = f"h = {h[worst]:g}" if worst < len(h) else "the reference"
+        often = Status(int(np.bincount(every[every != 0]).argmax()))
         raise SimulationError(
             f"{(~good).sum()} of {len(good)} paths failed, {failed[worst]} of them at {where}: leave out the largest "
             'step sizes, or pass on_failure="mark" to leave these paths out at every level (which biases the errors). '
-            f"{Status(int(status[status != 0][0]) if status.any() else 1).advice}",
+            f"Most of them have the status {often.name}: {often.advice}",
             {"status": status, "reference_status": reference_status},
         )
     if good.sum() < 2:
