@@ -243,7 +243,7 @@ def _survivors(plan: StudyPlan, status: np.ndarray, reference_status: np.ndarray
     """Which paths every level and the reference completed, and how many failed at each."""
     h = plan.levels.h
     every = np.concatenate([status, reference_status[None]])
-    failed, good = (every != 0).sum(axis=1), ~every.any(axis=0)
+    failed, good = (every != 0).sum(axis=1), (every == 0).all(axis=0)
     if failed.any() and plan.on_failure == "raise":
         worst = int(np.argmax(failed))
         where = f"h = {h[worst]:g}" if worst < len(h) else "the reference"
