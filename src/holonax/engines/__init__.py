@@ -29,10 +29,15 @@ def automatic() -> str:
 
 def runner(engine: str, system: System, method: Method, n: int, dtype: str) -> Runner:
     """The compiled program of an engine; what a machine lacks is said before anything is looked up or compiled."""
+    return prepared(chosen(engine), system, method, n, dtype)
+
+
+def chosen(engine: str) -> str:
+    """The name of an engine, also for "auto"; an InputError if this machine lacks something for it."""
     name = automatic() if engine == "auto" else engine
     if (reason := ENGINES[name].missing()) is not None:
         raise InputError(f"engine = {name!r}: {reason}; engine='auto' chooses one that this machine has")
-    return prepared(name, system, method, n, dtype)
+    return name
 
 
 @remembered
@@ -50,4 +55,4 @@ def prepared(name: str, system: System, method: Method, n: int, dtype: str) -> R
         return instead
 
 
-__all__ = ["ENGINES", "ROWS", "Runner", "automatic", "prepared", "runner"]
+__all__ = ["ENGINES", "ROWS", "Runner", "automatic", "chosen", "prepared", "runner"]

@@ -14,8 +14,7 @@ from holonax.compiler.frontend.estimate import estimated_operations
 from holonax.compiler.frontend.step import trace
 from holonax.compiler.ir.program import Block, Items
 from holonax.compiler.passes.rerolling import Rolled
-from holonax.engines import ENGINES, automatic
-from holonax.errors import InputError
+from holonax.engines import ENGINES, chosen
 from holonax.inputs.checks import choice, instance
 from holonax.mechanics.start import A_SYSTEM
 from holonax.mechanics.system import System
@@ -56,9 +55,7 @@ def explain(
     instance("method", method, Method, "pass an instance such as hx.Kicked()")
     choice("engine", engine, ("auto", *ENGINES))
     choice("dtype", dtype, ("float64", "float32"))
-    name = automatic() if engine == "auto" else engine
-    if (reason := ENGINES[name].missing()) is not None:
-        raise InputError(f"engine = {name!r}: {reason}; engine='auto' chooses one that this machine has")
+    name = chosen(engine)
     n = system.dimension() if n is None else n
     k, _ = system.sizes(n)
     noises = method.noises(system, n)
