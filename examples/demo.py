@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import holonax as hx
-from holonax.cli.report import write_report
+from holonax.cli.results import write_studies
 from holonax.studies import weak_orders
 from holonax.studies.figures import convergence_figure, methods_figure
 
@@ -102,7 +102,7 @@ def main() -> None:
         "work_precision": work.plot(),
     }
     specification = {"system": "pendulum", "strong": STRONG, "weak": WEAK, "times_cheaper_at_1e-4": ratio}
-    page = write_report(
+    page = write_studies(
         OUT, "The stochastically perturbed spherical pendulum", [*strong, *weak], figures, specification
     )
     print(f"\nfigures, numbers and {page} written in {time.perf_counter() - begin:.0f} s")

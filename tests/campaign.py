@@ -443,13 +443,10 @@ def systems():
 
 def methods():
     newtons = {"None": None, "25": 25, "a class": hx.Newton}
-    made = {
-        "EulerA": hx.EulerA, "EulerB": hx.EulerB, "EulerPrinted": hx.EulerPrinted, "Rattle": hx.Rattle,
-        "Kicked": hx.Kicked, "Lobatto": hx.Lobatto, "Lobatto32": hx.Lobatto32, "EulerMaruyama": hx.EulerMaruyama,
-        "VPRK": functools.partial(hx.VPRK, hx.tableaux.RATTLE), "Langevin": functools.partial(hx.Langevin, 1.0, 1.0),
-    }  # fmt: skip
-    for name, make in made.items():
-        yield from each(name, make, "newton", newtons, r"is not a newton; pass one such as hx\.Newton")
+    examples = (*hx.Method.examples(), hx.VPRK(hx.tableaux.RATTLE), hx.Langevin(1.0, 1.0))
+    for name, example in {type(example).__name__: example for example in examples}.items():
+        change = functools.partial(dataclasses.replace, example)
+        yield from each(name, change, "newton", newtons, r"is not a newton; pass one such as hx\.Newton")
     yield from each("Newton", hx.Newton, "max_iterations", NOT_INTEGERS | {"None": None}, "integer")
     yield from each("Newton", hx.Newton, "max_iterations", {"0": 0}, "at least 1")
     tolerances = {key: value for key, value in NOT_NUMBERS.items() if value is not None}

@@ -93,6 +93,15 @@ def entry(name):
     return getattr(hx.systems, name)()
 
 
+@functools.cache
+def bent_curve():
+    """A system, and a start: the curve is so strongly bent that kernels take many steps of h = 0.25 again."""
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v, lambda q: q[0] ** 4 + q[1] ** 4 - 1.0, lambda q: 0.5 * jnp.sin(2.0 * q), n=2
+    )
+    return system, hx.start(system, [1.0, 0.0], [0.0, 1.0])
+
+
 def oracle_name(method):
     """The name of a method in tests/oracle.py."""
     if isinstance(method, hx.Kicked):

@@ -16,7 +16,7 @@ from holonax.compiler.ir.program import Block
 from holonax.compiler.ir.track import TrackLayout
 from holonax.engines import llvm
 from holonax.methods.path import Fate, begin
-from support import entry
+from support import bent_curve, entry
 
 
 def pendulum():
@@ -111,11 +111,8 @@ def test_an_operation_that_a_target_lacks_is_named(target, monkeypatch):
 
 
 def test_steps_that_are_taken_again_leave_behind_what_the_next_one_needs():
-    """Functions of q, which both kernels carry: on a curve so strongly bent, many steps are taken again."""
-    system = hx.System(
-        lambda q, v: 0.5 * v @ v, lambda q: q[0] ** 4 + q[1] ** 4 - 1.0, lambda q: 0.5 * jnp.sin(2 * q), n=2
-    )
-    start, h = hx.start(system, [1.0, 0.0], [0.0, 1.0]), 0.25
+    """Functions of q, which both kernels carry."""
+    (system, start), h = bent_curve(), 0.25
     observe = {"q": hx.Mean(lambda q, p: q)}
     options = {"paths": 64, "seed": 1, "engine": "llvm", "on_failure": "mark", "observe": observe}
     run = hx.simulate(system, hx.Rattle(), start, t1=4.0, h=h, **options)

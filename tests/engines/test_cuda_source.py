@@ -7,7 +7,6 @@ import subprocess
 from ctypes import c_double, c_longlong, c_uint, c_void_p
 from functools import cached_property
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,7 +14,7 @@ import holonax as hx
 from holonax.compiler import compile_step
 from holonax.engines.cuda import emit, runner
 from holonax.engines.lanes import LaneRunner
-from support import entry, heavy
+from support import bent_curve, entry, heavy
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
@@ -118,6 +117,5 @@ def test_the_source_does_what_the_others_do(name, method, tmp_path):
 
 
 def test_steps_in_doubt(tmp_path):
-    noise = lambda q: 0.5 * jnp.sin(2.0 * q)  # noqa: E731
-    system = hx.System(lambda q, v: 0.5 * v @ v, lambda q: q[0] ** 4 + q[1] ** 4 - 1.0, noise, n=2)
-    assert compare(system, hx.Rattle(), hx.start(system, [1.0, 0.0], [0.0, 1.0]), tmp_path, 0.25, 16) > 20
+    system, start = bent_curve()
+    assert compare(system, hx.Rattle(), start, tmp_path, 0.25, 16) > 20

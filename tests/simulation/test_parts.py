@@ -57,10 +57,10 @@ def test_a_plan_is_a_value_that_says_all():
 def test_chunks_are_kept_in_order_however_long_they_take():
     kept, threads = [], set()
 
-    def work(chunk, report):
+    def work(chunk, notify):
         time.sleep(0.05 if chunk.start == 0 else 0.0)
         threads.add(threading.current_thread())
-        report(10 * len(chunk))
+        notify(10 * len(chunk))
         return chunk
 
     run_chunks(work, cut(23, 4), kept.append, workers=3, total=230, progress=False)
@@ -77,14 +77,14 @@ def test_the_bar_counts_complete_chunks_and_those_underway(monkeypatch):
 
     monkeypatch.setattr(chunks, "Bar", Bar)
 
-    def work(chunk, report):
+    def work(chunk, notify):
         """Two steps of each path: the first, and the second when the first has been shown."""
-        report(len(chunk))
+        notify(len(chunk))
         end = time.monotonic() + 5.0
         while 2 * chunk.start + len(chunk) not in shown:
             assert time.monotonic() < end
             time.sleep(0.01)
-        report(2 * len(chunk))
+        notify(2 * len(chunk))
 
     run_chunks(work, cut(10, 4), lambda _: None, workers=1, total=20, progress=True)
     assert shown == sorted(shown)
@@ -96,13 +96,13 @@ def test_the_bar_counts_complete_chunks_and_those_underway(monkeypatch):
 def test_an_interrupt_or_an_error_stops_the_other_threads(error, where):
     kept, begun, stopped = [], [], threading.Event()
 
-    def work(chunk, report):
+    def work(chunk, notify):
         begun.append(chunk.start)
         if chunk.start == 2:
             raise error
         try:
             while chunk.start > 2:
-                report(1)
+                notify(1)
                 time.sleep(0.01)
         except Stopped:
             stopped.set()

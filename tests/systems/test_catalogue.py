@@ -20,7 +20,7 @@ def test_the_catalogue():
         "torus": (3, 1, 2),
     }
     assert all(entry(name).name == name for name in sizes)
-    with pytest.raises(AttributeError, match="no system 'trebuchet'; the catalogue has chain"):
+    with pytest.raises(AttributeError, match="no system 'trebuchet'; choose one of chain"):
         hx.systems.trebuchet()
 
 

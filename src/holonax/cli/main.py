@@ -23,7 +23,7 @@ import numpy as np
 
 from holonax.cli.files import prepare_folder
 from holonax.cli.naming import find_method, find_step_size, find_step_sizes, find_system, name_of, users_error
-from holonax.cli.report import write_report, write_run
+from holonax.cli.results import write_run, write_studies
 from holonax.cli.signals import stoppable
 from holonax.engines.explain import explain as explained
 from holonax.errors import HolonaxError, InputError, Interrupted, SimulationError
@@ -204,7 +204,7 @@ def converge(
         specification = {"system": system, "methods": method, **arguments, "kind": "weak" if weak else "strong"}
         title = f"{'Weak' if weak else 'Strong'} convergence on {system}"
         figures = {"convergence": convergence_figure(studies)}
-        _say(f"written to {write_report(out, title, studies, figures, specification)}")
+        _say(f"written to {write_studies(out, title, studies, figures, specification)}")
     return _failure_code(any(study.failed.any() for study in studies), on_failure)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from holonax import systems
 from holonax.errors import InputError, shown
 from holonax.inputs.blame import first_line
+from holonax.inputs.checks import unknown
 from holonax.methods.base import Method
-from holonax.methods.text import read, unknown, written
+from holonax.methods.text import read, written
 from holonax.systems.entry import Entry
 
 _USERS = "holonax_user_"  # before the names of modules made from users' files: theirs may be called json.py

@@ -56,9 +56,11 @@ def compile_step(system: System, method: Method, n: int, dtype: str, target: Tar
     that is taken carefully, when the first path needs it.
     """
     begin = time.perf_counter()
-    traced = refuse_hopeless(trace(system, method, n, dtype, trial=target.trials), target)
+    traced = trace(system, method, n, dtype, trial=target.trials)
+    expected = refuse_hopeless(traced, target)
     traced_at = time.perf_counter()
     program = translate(traced, target, target.most)
+    program.expected = expected
     program.seconds = {"tracing": traced_at - begin, "translation": time.perf_counter() - traced_at}
     program = run_passes(program)
     if target.trials:
@@ -79,7 +81,7 @@ def run_passes(program: Program) -> Program:
     program = _run(program, PASSES)
     if program.target.long is not None and program.size > program.target.long:
         program = _run(program, PASSES_OF_LONG_PROGRAMS)
-    for name in {node.name for node in operations([*program.before, *program.body]) if node.args}:
+    for name in dict.fromkeys(node.name for node in operations([*program.before, *program.body]) if node.args):
         program.target.check(name)
     return program
 

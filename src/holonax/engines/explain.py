@@ -60,16 +60,16 @@ def explain(
     k, _ = system.sizes(n)
     noises = method.noises(system, n)
     title = f"{method} on a system of {_count(n, 'coordinate')}, {_count(k, 'constraint')}, {_count(noises, 'noise')}"
-    before = estimated_operations(trace(system.form, method, n, dtype, trial=False).ahead.jaxpr)
     begin = time.perf_counter()
     try:
         runner = ENGINES[name].prepare(system.form, method, n, dtype)
     except Untranslatable as reason:
-        rows = [("engine", f"plain, since {name!r} cannot translate {reason}"), ("operations", f"about {before}")]
+        about = estimated_operations(trace(system.form, method, n, dtype, trial=False).ahead.jaxpr)
+        rows = [("engine", f"plain, since {name!r} cannot translate {reason}"), ("operations", f"about {about}")]
         return Explanation(title, tuple(rows))
     seconds, program = time.perf_counter() - begin, runner.program
     how = ENGINES[name].lanes(program)
-    rows = [("engine", f"{name}: {how}"), *_rows(program, before)]
+    rows = [("engine", f"{name}: {how}"), *_rows(program)]
     rows += [(f"seconds, {what}", f"{spent:.3f}") for what, spent in program.seconds.items()]
     rows.append(("seconds, code", f"{seconds - sum(program.seconds.values()):.3f}"))
     return Explanation(title, tuple(rows))
@@ -79,7 +79,7 @@ def _count(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
-def _rows(program: Program, before: int) -> list[tuple[str, str]]:
+def _rows(program: Program) -> list[tuple[str, str]]:
     rows = []
     for solved in dict.fromkeys(program.build.solved):
         left = solved.unknowns - solved.eliminated
@@ -87,7 +87,10 @@ def _rows(program: Program, before: int) -> list[tuple[str, str]]:
         rows.append((f"equations of {_count(solved.unknowns, 'unknown')}", f"{solved.eliminated} eliminated{rest}"))
     loops = Counter("rare" if loop.rare else "common" for loop in _loops(program.body))
     rows += [
-        ("operations", f"{program.size} in a program, of {program.build.count} that were built (estimated {before})"),
+        (
+            "operations",
+            f"{program.size} in a program, of {program.build.count} that were built (estimated {program.expected})",
+        ),
         ("before all steps", f"{len(program.before)} of them"),
         ("loops", f"{loops['common']}, and {loops['rare']} that are seldom entered"),
         ("carried by a path", f"{len(program.changing)} of {len(program.carried)} numbers"),

@@ -54,7 +54,7 @@ Carried = tuple[dict[str, Array], Track]
 class PlainRunner(Runner):
     """Chunks are padded to one size, so that the program, and with it every bit of a path, is always the same.
 
-    On a CPU 32 paths reach most of the throughput and cost a single path little (docs/decisions.md has the
+    On a CPU 32 paths reach most of the throughput and cost a single path little (CHANGELOG.md has the
     measurement), unless their matrices are so large that they are factorised one after another: then a chunk is as many
     as are factorised at a time.  An accelerator wants to be filled.
     """

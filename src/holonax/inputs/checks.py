@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import math
 import os
@@ -52,11 +53,20 @@ def instance(name: str, value: object, kind: type, remedy: str) -> None:
         raise InputError(f"{name} = {shown(value)} is not a {kind.__name__.lower()}; {remedy}")
 
 
-def choice(name: str, value: Any, known: Collection[str]) -> str:
-    """`value`, or an InputError with what it could be."""
-    if not isinstance(value, str) or value not in known:
+def choice(name: str, value: Any, known: Collection[str | None]) -> None:
+    """Raise unless `value` is one of those that are known."""
+    if not (value is None or isinstance(value, str)) or value not in known:
         raise InputError(f"{name} = {shown(value)}: choose one of {', '.join(map(repr, known))}")
-    return value
+
+
+def unknown(what: str, name: str, known: Collection[str]) -> str:
+    """That there is no such name, which ones look like it, and which ones there are."""
+    if not known:
+        return f"there is no {what}, nor any other"
+    alike = difflib.get_close_matches(name.lower(), {one.lower() for one in known})
+    close = [one for word in alike for one in known if one.lower() == word]
+    meant = f" (did you mean {' or '.join(close)}?)" if close else ""
+    return f"there is no {what}{meant}; choose one of {', '.join(known)}"
 
 
 def flag(name: str, value: Any) -> bool:

@@ -6,7 +6,6 @@ and shapes of parameters alone; their values are arguments of it, the same for a
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -18,7 +17,7 @@ import numpy as np
 
 from holonax.errors import InputError, shown
 from holonax.inputs.blame import definition
-from holonax.inputs.checks import is_traced, real_numbers
+from holonax.inputs.checks import is_traced, real_numbers, unknown
 
 _A_NUMBER = "pass a real number, or an array of them"
 
@@ -40,16 +39,13 @@ def check_names(name: str, function: Callable[..., Any], known: Collection[str])
     """Raise if the function that came as `name` asks for a parameter that does not exist."""
     for missing in required(function):
         if missing not in known:
-            raise InputError(
-                f"{name} asks for {missing!r}{definition(function)}, and {_existing(known, missing)}; "
-                f"correct the name, or say its value: hx.System(..., parameters={{{missing!r}: 1.0}})"
-            )
+            raise InputError(f"{name} asks for {missing!r}{definition(function)}, and {_unknown(missing, known)}")
 
 
 def check_known(name: str, known: Collection[str]) -> None:
     """Raise if there is no such parameter."""
     if name not in known:
-        raise InputError(f"there is no parameter {shown(name)}: {_existing(known, name)}; correct the name")
+        raise InputError(_unknown(name, known))
 
 
 def given(function: Callable[..., Any], values: Mapping[str, Any]) -> Callable[..., Any]:
@@ -136,8 +132,6 @@ def _arguments(function: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
-def _existing(known: Collection[str], name: Any) -> str:
-    if not known:
-        return "the system has no parameters"
-    near = difflib.get_close_matches(str(name), known, n=1)
-    return f"the parameters are {', '.join(map(repr, sorted(known)))}" + (f" (is {near[0]!r} meant?)" if near else "")
+def _unknown(name: str, known: Collection[str]) -> str:
+    what = unknown(f"parameter {shown(name)}", name, known)
+    return f"{what}{', or' if known else ';'} say its value: hx.System(..., parameters={{{name!r}: 1.0}})"

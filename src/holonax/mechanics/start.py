@@ -110,12 +110,23 @@ def check_start(system: System, start: State, values: Values) -> State:
         raise
     _check_once(system.form, n)
     try:
-        _check(_compiled(system.form, False)(start.q, None, start.p, *values))
+        _check(_at(system.form, start, values))
     except StartError as error:
         if not system.parameters:
             raise
         raise StartError(f"{error}; is the start one for other parameters? pass these to hx.start too") from None
     return start
+
+
+def _at(form: System, start: State, values: Values) -> _Point:
+    """What is computed at a start; the program of `start` itself serves where the velocity is that of the momentum."""
+    evaluate = _compiled(form, False)
+    if start.v is not None:
+        point = evaluate(start.q, start.v, None, *values)
+        size = np.abs(start.p).max(axis=-1, keepdims=True)
+        if np.all(np.abs(np.asarray(point.p) - start.p) <= 1e-12 * size):
+            return point
+    return evaluate(start.q, None, start.p, *values)
 
 
 def _evaluation(system: System, n: int, project: bool) -> Callable[..., _Point]:

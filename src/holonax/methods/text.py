@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 import keyword
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from holonax.errors import InputError, shown
+from holonax.inputs.checks import unknown
 from holonax.methods.tableau import Tableau
 from holonax.methods.tableaux import TABLEAUX
 from holonax.numerics.newton import Newton
@@ -56,14 +56,6 @@ def written(value: Any) -> str:
 def required_arguments(made: Callable[..., Any]) -> list[str]:
     """The arguments without which it cannot be called."""
     return [name for name, one in inspect.signature(made).parameters.items() if one.default is one.empty]
-
-
-def unknown(what: str, name: str, known: Collection[str]) -> str:
-    """That there is no such name, which ones look like it, and which ones there are."""
-    alike = difflib.get_close_matches(name.lower(), {one.lower() for one in known})
-    close = [one for word in alike for one in known if one.lower() == word]
-    meant = f" (did you mean {' or '.join(close)}?)" if close else ""
-    return f"there is no {what}{meant}; choose one of {', '.join(known)}"
 
 
 def _in_order(made: Callable[..., Any]) -> list[str]:

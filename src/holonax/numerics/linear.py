@@ -23,7 +23,7 @@ from jax import Array, lax
 from jax.extend.core import Literal
 
 INLINE_UNKNOWNS = 12
-"""Systems up to this size are eliminated inline; larger ones go to LAPACK (docs/decisions.md has the measurement)."""
+"""Systems up to this size are eliminated inline; larger ones go to LAPACK (CHANGELOG.md has the measurement)."""
 
 Solve = Callable[[Array], Array]
 

@@ -22,14 +22,16 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 SOLVED = 8.0
 """Multiples of $\\epsilon\\,m$ up to which a residual counts as zero: a sum of many terms rounds many times."""
 
-_MOVES = {
-    "reshape", "squeeze", "expand_dims", "transpose", "rev", "slice", "copy", "copy_p", "reduce_sum", "cumsum",
-    "convert_element_type", "reduce_precision", "stop_gradient", "optimization_barrier",
+MOVES = {"reshape", "squeeze", "expand_dims", "transpose", "rev", "slice", "copy", "convert_element_type"}
+"""Primitives of one argument that only move its entries: their magnitudes move with them."""
+
+MOVES_BY_INDEX = {"broadcast_in_dim", "dynamic_slice", "gather"}
+"""The same with indices or sizes as further arguments."""
+
+_SAME_FOR_MAGNITUDES = MOVES | {
+    "reduce_sum", "cumsum", "copy_p", "reduce_precision", "stop_gradient", "optimization_barrier",
 }  # fmt: skip
 """Of one argument: what happens to values happens to their magnitudes."""
-
-_ALSO_MOVES = {"broadcast_in_dim", "dynamic_slice", "gather"}
-"""The same with indices or sizes as further arguments."""
 
 _AS_A_WHOLE = {"custom_linear_solve", "cond", "scan", "while"}
 """What must not see one of its arguments vary alone: a matrix in several forms, or programs that hold one."""
@@ -83,9 +85,9 @@ def _rule(equation: Any, values: tuple, sizes: tuple) -> list[tuple[Any, Any]]:
     def same(*operands: Any) -> Any:
         return equation.primitive.bind(*operands, **parameters)
 
-    if name in _MOVES and len(values) == 1 and _is_float(values[0]) and len(outputs) == 1:
+    if name in _SAME_FOR_MAGNITUDES and len(values) == 1 and _is_float(values[0]) and len(outputs) == 1:
         return [(outputs[0], same(sizes[0]))]
-    if name in _ALSO_MOVES and _is_float(values[0]):
+    if name in MOVES_BY_INDEX and _is_float(values[0]):
         return [(outputs[0], jnp.abs(same(sizes[0], *values[1:])))]
     if name in ("add", "sub", "add_any"):
         return [(outputs[0], sizes[0] + sizes[1])]

@@ -16,7 +16,7 @@ from holonax.progress import Bar
 
 Result = TypeVar("Result")
 
-Report = Callable[[int], None]
+Notify = Callable[[int], None]
 """What the work on a chunk calls with the path-steps that it has done so far."""
 
 
@@ -26,7 +26,7 @@ def cut(paths: int, size: int) -> Iterator[range]:
 
 
 def run_chunks(
-    work: Callable[[range, Report], Result],
+    work: Callable[[range, Notify], Result],
     chunks: Iterable[range],
     keep: Callable[[Result], None],
     *,
@@ -37,7 +37,7 @@ def run_chunks(
     """Do some work on every chunk, several at a time, and keep the results in the order of the chunks.
 
     Args:
-        work: `work(chunk, report)`, called in another thread; calls `report` several times in a second, which raises
+        work: `work(chunk, notify)`, called in another thread; calls `notify` several times in a second, which raises
             `Stopped` in that thread if nobody waits for the chunk any more.
         chunks: the paths of each chunk.
         keep: `keep(result)`, called in this thread.
@@ -45,7 +45,7 @@ def run_chunks(
         total: path-steps of all chunks.
         progress: show a progress bar on work longer than two seconds.
 
-    Ctrl-C, like an error in a chunk, is raised here at once, while the threads stop at their next report.  What was
+    Ctrl-C, like an error in a chunk, is raised here at once, while the threads stop when they next notify.  What was
     kept by then is the first few chunks, each of them complete.
     """
     with Bar(total, "path-steps", show=progress) as bar:
@@ -68,7 +68,7 @@ class Stopped(BaseException):
 class _Overseer(Generic[Result]):
     """What the threads and their caller tell each other: how far each chunk is, and when to stop."""
 
-    def __init__(self, work: Callable[[range, Report], Result], bar: Bar) -> None:
+    def __init__(self, work: Callable[[range, Notify], Result], bar: Bar) -> None:
         self.work, self.bar = work, bar
         self.finished = 0  # path-steps of chunks that are kept
         self.underway: dict[range, int] = {}  # path-steps of the others
@@ -78,11 +78,11 @@ class _Overseer(Generic[Result]):
 
     def run(self, chunk: range) -> tuple[range, Result]:
         """Work on one chunk."""
-        report = partial(self.report, chunk)
-        report(0)
-        return chunk, self.work(chunk, report)
+        notify = partial(self.note, chunk)
+        notify(0)
+        return chunk, self.work(chunk, notify)
 
-    def report(self, chunk: range, done: int) -> None:
+    def note(self, chunk: range, done: int) -> None:
         """Note how far a chunk is."""
         if self.stopping.is_set():
             raise Stopped

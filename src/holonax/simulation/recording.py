@@ -10,7 +10,7 @@ import numpy as np
 
 from holonax.methods.path import Fate
 from holonax.simulation.accumulating import Accumulator
-from holonax.simulation.chunks import Report
+from holonax.simulation.chunks import Notify
 from holonax.simulation.plan import Plan
 from holonax.simulation.run import Ends
 from holonax.simulation.segments import Segment
@@ -55,15 +55,15 @@ class Recorder:
         self._ends: list[ChunkEnd] = []
         self._joined = _Joined(0, 0, {})
 
-    def record(self, chunk: range, segments: Iterable[Segment], report: Report) -> Complete:
-        """Record a chunk to its end, and report how far it is after every segment."""
+    def record(self, chunk: range, segments: Iterable[Segment], notify: Notify) -> Complete:
+        """Record a chunk to its end, and tell how far it is after every segment."""
         observe, views = self.plan.observe, self.plan.views
         accumulators = {name: Accumulator(observable, views[name], chunk) for name, observable in observe.items()}
         for segment in segments:
             self._save(chunk, segment)
             for accumulator in accumulators.values():
                 accumulator.add(segment)
-            report(len(chunk) * segment.done)
+            notify(len(chunk) * segment.done)
         fate = Fate(*(x[: len(chunk)] for x in segment.fate))
         q, p = (None, None) if self._end_is_saved else segment.places()
         end = ChunkEnd(fate, q, p, segment.velocities())

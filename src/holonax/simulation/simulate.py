@@ -14,7 +14,7 @@ from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.observables import Observable
 from holonax.progress import notes
-from holonax.simulation.chunks import Report, cut, run_chunks
+from holonax.simulation.chunks import Notify, cut, run_chunks
 from holonax.simulation.plan import Plan
 from holonax.simulation.recording import Complete, Recorder
 from holonax.simulation.run import Run, describe_failures, in_words
@@ -126,8 +126,8 @@ def _chunk_size(program: Runner, paths: int) -> int:
     return min(program.chunk, -(-share // program.grain) * program.grain)
 
 
-def _run_chunk(stepper: Stepper, recorder: Recorder, chunk: range, report: Report) -> Complete:
-    return recorder.record(chunk, stepper.segments(chunk), report)
+def _run_chunk(stepper: Stepper, recorder: Recorder, chunk: range, notify: Notify) -> Complete:
+    return recorder.record(chunk, stepper.segments(chunk), notify)
 
 
 def _result(plan: Plan, program: Runner, recorder: Recorder, begin: float, ready: float) -> Run:

@@ -24,7 +24,7 @@ from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import guarded_step
 from holonax.numerics.batching import over_paths
-from holonax.simulation.chunks import Report, cut, run_chunks
+from holonax.simulation.chunks import Notify, cut, run_chunks
 from holonax.studies.arguments import StudyPlan
 
 CHUNK = 256
@@ -173,7 +173,7 @@ def _run_chunk(
     measure: Callable[[LevelStates], Any],
     antithetic: bool,
     chunk: range,
-    report: Report,
+    notify: Notify,
 ) -> Any:
     """Run a chunk, padded to the size that the program is compiled for, and measure it."""
     program, carry, factors, common_factor, key, h = common
@@ -184,7 +184,7 @@ def _run_chunk(
         stop = min(first + _STEPS_PER_CALL, steps)
         carry = program(carry, factors, common_factor, key, path, sign, h, first, stop)
         jax.block_until_ready(carry.W)
-        report(CHUNK * stop)
+        notify(CHUNK * stop)
     return jax.tree.map(lambda x: np.asarray(x)[..., : len(chunk)], measure(carry.reached))
 
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from holonax.errors import InputError
+from holonax.inputs.checks import choice
 from holonax.mechanics.start import start
 from holonax.mechanics.system import System
 from holonax.systems.entry import Entry
@@ -15,8 +15,7 @@ def oscillator(noise: str = "additive", sigma: float = 0.5) -> Entry:
     covariance are known.
     """
     potentials = {"additive": lambda q: sigma * q, "multiplicative": lambda q: 0.5 * sigma * q**2}
-    if noise not in potentials:
-        raise InputError(f"noise = {noise!r}: choose one of {', '.join(map(repr, potentials))}")
+    choice("noise", noise, potentials)
     system = System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q, noise=potentials[noise], n=1)
     additive = {
         "mean_q": jnp.cos,

@@ -6,7 +6,7 @@ from functools import partial
 import jax.numpy as jnp
 from jax import Array
 
-from holonax.errors import InputError
+from holonax.inputs.checks import choice
 from holonax.mechanics.start import start
 from holonax.mechanics.system import System
 from holonax.systems.entry import Entry
@@ -26,8 +26,7 @@ def pendulum(noise: str | None = "sine", sigma: float = 1.0, gravity: float = 1.
         "axial": lambda q: sigma * jnp.sin(q[2]),
         None: None,
     }
-    if noise not in potentials:
-        raise InputError(f"noise = {noise!r}: choose one of {', '.join(map(repr, potentials))}")
+    choice("noise", noise, potentials)
     system = System(
         lagrangian=lambda q, v: 0.5 * v @ v - gravity * q[2],
         constraint=lambda q: q @ q - 1.0,

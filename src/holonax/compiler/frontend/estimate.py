@@ -18,6 +18,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from holonax.numerics.batching import equations
 from holonax.numerics.linear import is_linear
 from holonax.numerics.newton import root_p
+from holonax.numerics.roundoff import MOVES, MOVES_BY_INDEX
 
 SECONDS = 1e-4
 """For an operation, from Python to machine code, on one core of a few years' age."""
@@ -28,10 +29,8 @@ HOPELESS = 4
 MOST_UNKNOWNS = 600
 """Of one system of equations: choosing pivots takes time that grows with the square of it."""
 
-_MOVES = {
-    "reshape", "broadcast_in_dim", "squeeze", "slice", "transpose", "concatenate", "gather", "iota", "copy", "pad",
-    "convert_element_type", "dynamic_slice", "rev", "expand_dims", "split", "stack", "unstack",
-}  # fmt: skip
+_WITHOUT_OPERATIONS = MOVES | MOVES_BY_INDEX | {"concatenate", "iota", "pad", "split", "stack", "unstack"}
+"""Primitives that arrange numbers and compute none."""
 
 
 def estimated_operations(jaxpr: Jaxpr) -> int:
@@ -55,7 +54,7 @@ def _of_one(equation: Any) -> int:
         repeated = parameters["length"] if name == "scan" else 1
         jaxprs = [x.jaxpr if isinstance(x, ClosedJaxpr) else x for x in inner]
         return repeated * sum(_of_one(equation) for jaxpr in jaxprs for equation in jaxpr.eqns)
-    if name in _MOVES:
+    if name in _WITHOUT_OPERATIONS:
         return 0
     if name == "dot_general":
         (contracted, _), _ = parameters["dimension_numbers"]

@@ -56,15 +56,18 @@ def trace(system: System, method: Method, n: int, dtype: str, trial: bool) -> Tr
     return Traced(traced, back, track, values, trial)
 
 
-def refuse_hopeless(traced: Traced, target: Target) -> Traced:
-    """Give up before the work is done where it would be in vain; say how long it will take otherwise."""
+def refuse_hopeless(traced: Traced, target: Target) -> int:
+    """Give up before the work is done where it would be in vain; say how long it will take otherwise.
+
+    The number of operations that are expected.
+    """
     jaxpr = traced.ahead.jaxpr
     if (unknowns := most_unknowns(jaxpr)) > MOST_UNKNOWNS:
         raise Untranslatable(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
     if (expected := estimated_operations(jaxpr)) > HOPELESS * target.most:
         raise Untranslatable(f"a program of about {expected} operations (its limit is {target.most})")
     note(f"compiling about {expected} operations, about {expected * SECONDS:.0f} s", seconds=expected * SECONDS)
-    return traced
+    return expected
 
 
 def translate(traced: Traced, target: Target, most: int) -> Program:

@@ -147,6 +147,7 @@ class Program:
             at the end of a trial paths may be `IN_DOUBT`, at the state that the step began with.  Most systems never
             need it.
         layout: of a long program, its loops over links and where their values lie (`passes.rerolling`).
+        expected: the estimate of its size from which it was decided to translate the step.
         seconds: that each pass took.
     """
 
@@ -168,6 +169,7 @@ class Program:
     body: Items = field(default_factory=list)
     again: Callable[[], Program] | None = None
     layout: Any = None
+    expected: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property

@@ -18,12 +18,15 @@ def eliminate_dead_code(program: Program) -> Program:
     return program
 
 
-def live_nodes(program: Program) -> set[Node]:
-    """All nodes that lead to what is wanted; `needed`, `entries` and `used_by` of the program are found on the way."""
+def live_nodes(program: Program) -> list[Node]:
+    """All nodes that lead to what is wanted, in the order in which they are met.
+
+    `needed`, `entries` and `used_by` of the program are found on the way.
+    """
     final, outermost = program.final, program.loop
     program.needed, program.entries = {outermost: set(program.wanted)}, {}
     program.used_by = defaultdict(set)
-    seen: set[Node] = set()
+    seen: dict[Node, None] = {}  # unlike those of a set, its keys are in order
     stack: list[Node] = []
 
     def need(user: object, *nodes: Node) -> None:
@@ -36,7 +39,7 @@ def live_nodes(program: Program) -> set[Node]:
         node = final(stack.pop())
         if node in seen:
             continue
-        seen.add(node)
+        seen[node] = None
         need(node, *node.args)
         if node.name == "entry":
             table, _ = node.value
@@ -54,4 +57,4 @@ def live_nodes(program: Program) -> set[Node]:
                 need((loop, "body"), loop.body[i])
                 if loop is not outermost:
                     need(loop, loop.begin[i])
-    return seen
+    return list(seen)

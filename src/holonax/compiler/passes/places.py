@@ -31,9 +31,24 @@ class Slice(NamedTuple):
     step: int
 
 
+class Mark(NamedTuple):
+    """The time, and how much there was of everything then."""
+
+    time: int
+    computed: int
+    written: int
+    twins: int
+    arrays: int
+    put: int
+    touched: int
+
+
 @final
 class Places:
-    """The places of values, as they are found going through a program: `time` is that of what is looked at."""
+    """The places of values, as they are found going through a program: `time` is that of what is looked at.
+
+    Nothing is ever changed or removed, things are only added: so what was tried in vain is what came after a `mark`.
+    """
 
     def __init__(self, program: Program) -> None:
         self.dtype, self.final = program.dtype, program.final
@@ -41,24 +56,30 @@ class Places:
         self.twins: dict[int, int] = {}
         self.time = 0
         self.computed: dict[Node, int] = dict.fromkeys(program.carried, 0)
-        self.written: set[Node] = set()  # values of loops, which no other place can have
+        self.written: dict[Node, None] = {}  # values of loops, which no other place can have
         self._arrays: list[dict[int, Node]] = []
-        self._touched: dict[int, list[int]] = defaultdict(list)
+        self._put_so_far: list[tuple[Node, int, int]] = []  # into which array, where
+        self._touched: list[tuple[int, int]] = []  # which array, when
         results = program.results
         self._becomes = {program.carried[i]: self._source(results[i]) for i in program.changing}
         self._replaces = {new: old for old, new in self._becomes.items()}
 
-    def saved(self) -> tuple:
-        """All that can change."""
-        of = {node: dict(places) for node, places in self.of.items()}
-        arrays, twins = [dict(array) for array in self._arrays], dict(self.twins)
-        touched = {array: list(times) for array, times in self._touched.items()}
-        return of, arrays, twins, touched, dict(self.computed), set(self.written), self.time
+    def mark(self) -> Mark:
+        """How far everything has come."""
+        dicts = len(self.computed), len(self.written), len(self.twins)
+        return Mark(self.time, *dicts, len(self._arrays), len(self._put_so_far), len(self._touched))
 
-    def restore(self, saved: tuple) -> None:
-        """What was saved."""
-        self.of, self._arrays, self.twins, touched, self.computed, self.written, self.time = saved
-        self._touched = defaultdict(list, touched)
+    def go_back(self, mark: Mark) -> None:
+        """Forget what has been added since."""
+        for node, array, place in self._put_so_far[mark.put :]:
+            del self.of[node][array], self._arrays[array][place]
+            if not self.of[node]:
+                del self.of[node]
+        del self._arrays[mark.arrays :], self._put_so_far[mark.put :], self._touched[mark.touched :]
+        _shorten(self.computed, mark.computed)
+        _shorten(self.written, mark.written)
+        _shorten(self.twins, mark.twins)
+        self.time = mark.time
 
     def use(self, node: Node) -> None:
         """Note that a value is needed now."""
@@ -67,7 +88,7 @@ class Places:
 
     def touch(self, array: int, time: int | None = None) -> None:
         """Read or write an array, now or at some time."""
-        self._touched[array].append(self.time if time is None else time)
+        self._touched.append((array, self.time if time is None else time))
 
     # Arrays.
 
@@ -85,7 +106,7 @@ class Places:
         if values[0].dtype != self.dtype:
             return None
         piece = self._twin(values) or self._array(values)
-        self.written.update(values)
+        self.written.update(dict.fromkeys(values))
         return piece
 
     def _piece(self, values: list[Node]) -> Slice | None:
@@ -119,7 +140,9 @@ class Places:
         if array not in places:
             places[array] = place
             self._arrays[array][place] = node
-            self._touched[array] += [self.computed[node]] if node in self.computed else [0, _EVER]
+            self._put_so_far.append((node, array, place))
+            for time in [self.computed[node]] if node in self.computed else [0, _EVER]:
+                self.touch(array, time)
 
     # States.
 
@@ -162,13 +185,16 @@ class Places:
 
         What a loop, given by when it begins and ends, reads and did not write itself must last until it ends.
         """
+        touched: dict[int, list[int]] = defaultdict(list)
+        for array, time in self._touched:
+            touched[array].append(time)
         for begin, end in sorted(loops):
-            for times in self._touched.values():
+            for times in touched.values():
                 if min(times) < begin and any(begin <= time <= end for time in times):
                     times.append(end)
         for state in self._becomes:
             for array in self.of.get(state, ()):
-                self._touched[array] += [0, _EVER]
+                touched[array] += [0, _EVER]
         lows = [min(places) for places in self._arrays]
         self._rows: dict[int, tuple[int, int]] = {}
         for row, (array, twin) in enumerate(self.twins.items()):
@@ -176,7 +202,7 @@ class Places:
         rows: list[list[tuple[int, int]]] = []
         for array, low in enumerate(lows):
             if not self._is_twin(array):
-                since, until = min(self._touched[array]), max(self._touched[array])
+                since, until = min(touched[array]), max(touched[array])
                 free = (i for i, spans in enumerate(rows) if all(b < since or until < a for a, b in spans))
                 row = next(free, len(rows))
                 if row == len(rows):
@@ -192,3 +218,8 @@ class Places:
         row, low = self._rows[array]
         where = NOW if array in self.twins else NEXT if self._is_twin(array) else MEMORY
         return where, row * self._length + place - low
+
+
+def _shorten(grown: dict, size: int) -> None:
+    while len(grown) > size:
+        grown.popitem()

@@ -97,7 +97,7 @@ class Layout:
             places.computed[parameter] = places.time
             if loop.rare and value in places.of and self._is_free(value, loop):
                 places.of[parameter] = places.of[value]
-                places.written.add(parameter)
+                places.written[parameter] = None
         self._items(block.test, roll=False)
         self._items(block.body, roll)
         places.time += 1
@@ -111,7 +111,7 @@ class Layout:
             if parameter in places.of:
                 places.use(parameter)
                 places.of[result] = places.of[parameter]
-                places.written.add(result)
+                places.written[result] = None
                 for array in places.of[parameter]:
                     places.touch(array, begin)
         self._loops.append((begin, places.time))
@@ -132,11 +132,11 @@ class Layout:
                 continue
             before = repeat.nodes[: begin * repeat.period]
             after = repeat.nodes[len(before) + len(part.nodes) :]
-            saved = self.places.saved()
+            mark = self.places.mark()
             try:
                 return [*self._straight(before), _Loop(self, part).rolled(), *self._straight(after)]
             except _IrregularError:
-                self.places.restore(saved)
+                self.places.go_back(mark)
         return self._straight(repeat.nodes)
 
 

@@ -58,7 +58,7 @@ def write_run(directory: Path, specification: Mapping[str, Any], run: Run) -> No
     write_text(directory / "run.json", to_json(record))
 
 
-def write_report(
+def write_studies(
     directory: Path,
     title: str,
     studies: Sequence[Study],
