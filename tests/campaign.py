@@ -497,16 +497,20 @@ def methods():
         yield from each("Tableau", tableau, argument, values, "not an array|is needed|not finite|not a list", "")
 
 
+OBSERVABLES = {
+    "Mean": hx.Mean,
+    "Moments": hx.Moments,
+    "Max": hx.Max,
+    "Autocorrelation": functools.partial(hx.Autocorrelation, lags=3),
+    "Histogram": functools.partial(hx.Histogram, edges=[0.0, 1.0]),
+}
+
+
 def observing():
     def fn(q, p):
         return q[0]
 
-    makes = {
-        "Mean": hx.Mean, "Moments": hx.Moments, "Max": hx.Max,
-        "Autocorrelation": functools.partial(hx.Autocorrelation, lags=3),
-        "Histogram": functools.partial(hx.Histogram, edges=[0.0, 1.0]),
-    }  # fmt: skip
-    for name, make in makes.items():
+    for name, make in OBSERVABLES.items():
         yield from each(name, functools.partial(make, fn), "every", NOT_INTEGERS, "integer")
         yield from each(name, functools.partial(make, fn), "after", {"2.5": 2.5, "None": None, "-1": -1})
         yield from each(name, functools.partial(make, fn), "over", NOT_CHOICES, "choose one of")

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("HOLONAX_CHECK", "1")  # programs are checked after every pass
+os.environ.setdefault(  # XLA's programs run but once here: two thirds of the time went into making them fast
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # or its threads would wait for those of other test processes
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -12,13 +15,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Keep the tests of one method on one system in one process: they share compiled programs."""
+    """Keep tests that share compiled programs in one process: those of a file, or of a method on a system.
+
+    Files whose tests take longest come first, so that no process has to wait for another one at the end.
+    """
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if {"name", "method"} <= parameters.keys():
-            item.add_marker(pytest.mark.xdist_group(f"{parameters['name']}-{parameters['method']}"))
+        shared = {"name", "method"} <= parameters.keys()
+        group = f"{parameters['name']}-{parameters['method']}" if shared else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
 
 
+LONGEST_FILES = {"test_docs.py", "test_orders.py", "test_cli.py"}
 MAPPINGS = Path("/proc/self/maps")
 
 

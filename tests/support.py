@@ -30,9 +30,7 @@ FEW = (hx.EulerA(), hx.Rattle(), hx.Kicked(), hx.Lobatto32())
 BRIEF = {
     "ellipsoid": (hx.EulerPrinted(),),
     "double_pendulum": (hx.EulerA(),),
-    "rigid_body": (hx.EulerA(),),
     "chain": (hx.Rattle(),),
-    "torus": (hx.EulerB(),),
     "oscillator": (hx.Lobatto(3),),
 }
 """A method on a system takes seconds to compile: `make test` takes all but the LONG ones on the pendulum, and these."""

@@ -10,8 +10,9 @@ from readme import ROOT, examples
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
-LONG = {"free_energy.md", "rigid_trimer.md", "polymer_chain.md"}  # pages that take ten seconds and more
-RUN = [pytest.param(x, marks=pytest.mark.study if x.name in LONG else ()) for x in PAGES if examples(x)]
+LONG = {"free_energy", "pendulum_at_temperature", "polymer_chain", "posterior_on_a_manifold", "rigid_trimer"}
+"""Pages that take ten seconds and more."""
+RUN = [pytest.param(x, marks=pytest.mark.study if x.stem in LONG else ()) for x in PAGES if examples(x)]
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)

@@ -43,7 +43,13 @@ from holonax.methods import (
 from holonax.methods.path import Path, integrate
 from holonax.methods.tableau import Tableau
 from holonax.numerics.newton import Newton, Status
-from holonax.observables import Autocorrelation, Histogram, Max, Mean, Moments
+from holonax.observables import (
+    Autocorrelation,
+    Histogram,
+    Max,
+    Mean,
+    Moments,
+)
 from holonax.observables.mean_force import MeanForce
 from holonax.sampling.sample import Samples, sample
 from holonax.simulation.run import Run

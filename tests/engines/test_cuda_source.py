@@ -12,6 +12,7 @@ import pytest
 
 import holonax as hx
 from holonax.compiler import compile_step
+from holonax.compiler.ir.operations import OPERATIONS, Library
 from holonax.engines.cuda import emit, runner
 from holonax.engines.lanes import LaneRunner
 from support import bent_curve, entry, heavy
@@ -119,3 +120,15 @@ def test_the_source_does_what_the_others_do(name, method, tmp_path):
 def test_steps_in_doubt(tmp_path):
     system, start = bent_curve()
     assert compare(system, hx.Rattle(), start, tmp_path, 0.25, 16) > 20
+
+
+@pytest.mark.study
+def test_every_function_of_one_argument(tmp_path):
+    rows = [row for row in OPERATIONS.values() if isinstance(row.llvm, Library) and "{1}" not in row.cuda]
+    places = np.array([0.5 if np.isfinite(row.xla(0.5)) else 1.5 for row in rows])
+
+    def potential(q):
+        return sum(x * row.xla(x) for x, row in zip(q, rows, strict=True))
+
+    system = hx.System(lambda q, v: 0.5 * v @ v - potential(q), n=len(rows))
+    compare(system, hx.EulerA(), hx.start(system, places), tmp_path, 2.0**-6, 1)

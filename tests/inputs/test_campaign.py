@@ -4,6 +4,7 @@ import pytest
 
 import campaign
 import holonax as hx
+from holonax.observables import Observable
 
 SHARE = 5  # one in so many
 
@@ -18,6 +19,12 @@ SHARE = 5  # one in so many
 def test_what_comes_of_it(name):
     verdict, said = campaign.judge(campaign.CASES[name])
     assert verdict in campaign.GOOD, f"{verdict}: {said}"
+
+
+def test_every_observable_is_in_the_campaign():
+    public = {name: getattr(hx, name) for name in hx.__all__}
+    kinds = {name for name, x in public.items() if isinstance(x, type) and issubclass(x, Observable)}
+    assert campaign.OBSERVABLES.keys() == kinds - {"MeanForce"}  # whose arguments are others
 
 
 def test_the_campaign_tells_verdicts_apart():

@@ -232,7 +232,7 @@ def test_the_way_back_is_checked(monkeypatch):
     assert counts["irreversible"].sum() > unchecked["irreversible"].sum() + 1000 > 11_000
 
 
-@pytest.mark.parametrize("options", [{}, {"splitting": "OBABO"}, {"metropolis": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, heavy({"splitting": "OBABO"}), heavy({"metropolis": True})], ids=str)
 def test_a_force_along_the_normal_does_not_matter(options):
     """U is constant on the sphere; its large gradient there must not lead Newton to the other side."""
     free, steep = (

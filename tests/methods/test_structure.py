@@ -11,6 +11,7 @@ from support import (
     GEOMETRIC,
     METHODS,
     entry,
+    heavy,
     oracle_name,
     pairs,
     random_increment,
@@ -80,7 +81,7 @@ def test_symmetric_methods_return_to_the_start(name, method):
     np.testing.assert_allclose(back.p, start.p, atol=1e-13)
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if not m.symmetric], ids=str)
+@pytest.mark.parametrize("method", [m if m == hx.EulerA() else heavy(m) for m in METHODS if not m.symmetric], ids=str)
 @pytest.mark.parametrize("name", ["pendulum"])
 def test_the_other_methods_do_not(name, method):
     e = entry(name)
@@ -103,7 +104,7 @@ def test_euler_b_is_the_adjoint_of_euler_a(name, method):
     np.testing.assert_allclose(back.p, start.p, atol=1e-13)
 
 
-@pytest.mark.parametrize("method", [*FEW, hx.EulerB(), hx.EulerPrinted()], ids=str)
+@pytest.mark.parametrize("method", [hx.EulerA(), *map(heavy, (*FEW[1:], hx.EulerB(), hx.EulerPrinted()))], ids=str)
 def test_vertical_angular_momentum_is_constant_on_every_path(method):
     e = hx.systems.pendulum(noise="axial")
     start = hx.start(e.system, q=[0.6, 0.0, 0.8], v=[0.0, 1.0, 0.0])

@@ -10,6 +10,7 @@ import pytest
 import holonax as hx
 from holonax.numerics.linear import INLINE_UNKNOWNS, factorize
 from holonax.numerics.newton import Newton, Status
+from support import heavy
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, INLINE_UNKNOWNS, INLINE_UNKNOWNS + 1, 40])
@@ -119,7 +120,7 @@ def test_wrong_options(options, message):
         Newton(**options)
 
 
-@pytest.mark.parametrize(("beads", "steps"), [(20, 200), (60, 10)])
+@pytest.mark.parametrize(("beads", "steps"), [(20, 200), heavy(60, 10)])
 def test_many_constraints(beads, steps):
     e = hx.systems.chain(beads)
     noise = hx.increments(e.system, h=0.01, steps=steps, seed=0)

@@ -106,6 +106,7 @@ def test_the_standard_error_is_that_of_the_quotient():
     assert found.stderr == pytest.approx(single.force.std() / 16, rel=0.05)
 
 
+@pytest.mark.study
 def test_a_function_of_the_coordinate():
     """The same level set, but the space between it and the next ones is another: A' = (A' + T) / exp(z)."""
     z = 0.5

@@ -234,6 +234,7 @@ def test_wrong_observables(bad):
         hx.Mean(**bad)
 
 
+@pytest.mark.study
 def test_gradient_of_an_end_point_with_respect_to_a_parameter():
     noise = hx.increments(entry("pendulum").system, h=0.05, steps=20, seed=1)
 

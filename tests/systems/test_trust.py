@@ -50,7 +50,7 @@ def test_only_a_root_on_another_sheet_is_a_status_of_its_own():
     assert "smaller h does not help" in hx.Status.ROUND_OFF.advice
 
 
-@pytest.mark.parametrize("factor", [1e-8, 1e8])
+@pytest.mark.parametrize("factor", [1e-8, heavy(1e8)])
 @pytest.mark.parametrize("method", [hx.Rattle(), heavy(hx.Lobatto(3))], ids=str)
 def test_the_scale_of_a_constraint_does_not_matter(method, factor):
     ends = []
@@ -183,7 +183,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", ["solve", "slogdet", *map(heavy, ("inv", "det", "cholesky", "expm"))])
+@pytest.mark.parametrize("name", ["solve", *map(heavy, ("slogdet", "inv", "det", "cholesky", "expm"))])
 def test_linear_algebra_in_a_lagrangian_is_translated(name):
     system = hx.System(lambda q, v: 0.5 * v @ v - 0.1 * FUNCTIONS[name](q), lambda q: q @ q - 1.0, n=4)
     start = hx.start(system, [0.6, 0.0, 0.8, 0.0], [0.0, 1.0, 0.0, 0.5])

@@ -7,7 +7,9 @@ import importlib.util
 import jax
 
 from holonax.compiler.frontend.translate import Untranslatable
-from holonax.engines import plain
+from holonax.engines import (
+    plain,
+)
 from holonax.engines.base import ROWS, Runner
 from holonax.engines.cuda import runner as cuda
 from holonax.engines.llvm import runner as llvm
@@ -17,7 +19,11 @@ from holonax.mechanics.closures import remembered
 from holonax.mechanics.system import System
 from holonax.methods.base import Method
 
-ENGINES = {"xla": xla, "llvm": llvm, "cuda": cuda}
+ENGINES = {
+    "xla": xla,
+    "llvm": llvm,
+    "cuda": cuda,
+}
 
 
 def automatic() -> str:

@@ -38,7 +38,8 @@ class Observable(ABC):
             `"all"`, the values of all paths at all times together.
         after: states before this step are not seen: the time that a path takes to forget its start.
 
-    A path that fails is seen up to its last good state.  A value that is not a number spoils what it is part of.
+    A path that fails is seen up to its last good state.  A value that is not a number spoils what it is part of, or is
+    counted as such.  Where nothing was seen, the result is not a number.
 
     To write one: a summary is a tree of arrays that holds the statistic of some of the values.  `nothing`,
     `summarise` and `combine` say what it is of none, of a block and of two disjoint sets of values; `combine` is

@@ -24,7 +24,11 @@ class Target(NamedTuple):
         long: operations from which on loops are looked for in a program, which would leave the cache of code.
     """
 
-    name: Literal["llvm", "cuda", "xla"]
+    name: Literal[
+        "llvm",
+        "cuda",
+        "xla",
+    ]
     expansions: Expansions
     most: int
     tables: NoiseTables | None = None
