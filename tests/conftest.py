@@ -5,9 +5,6 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("HOLONAX_CHECK", "1")  # programs are checked after every pass
-os.environ.setdefault(  # XLA's programs run but once here: two thirds of the time went into making them fast
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
-)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # or its threads would wait for those of other test processes
 
 sys.path.insert(0, str(Path(__file__).parent))

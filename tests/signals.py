@@ -35,6 +35,15 @@ def ending_after(seconds, child):
     timer.cancel()
 
 
+def _last_words(child):
+    """What a process prints until its end; one that does not end says where each of its threads is."""
+    try:
+        return child.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.send_signal(signal.SIGABRT)
+        raise AssertionError(child.communicate()[1]) from None
+
+
 def stop(command, number, moment, folder, out, entry="hx.systems.oscillator()"):
     """Start a process, signal it that long after it has found its system.
 
@@ -49,7 +58,10 @@ def stop(command, number, moment, folder, out, entry="hx.systems.oscillator()"):
     # An orderly exit of Python crashes now and then in threads that still compute: it must not try.
     script = f"import atexit; atexit.register(print, 'orderly'); {SCRIPT}"
     with subprocess.Popen(
-        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-X", "faulthandler", "-c", script, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as child:
         try:
             while not loaded.exists():
@@ -62,7 +74,7 @@ def stop(command, number, moment, folder, out, entry="hx.systems.oscillator()"):
             with ending_after(PATIENCE, child):
                 told = child.stderr.readline()
             answered = time.monotonic() - begin
-            printed, more = child.communicate(timeout=PATIENCE)
+            printed, more = _last_words(child)
             ended = time.monotonic() - begin
         finally:
             child.kill()

@@ -102,16 +102,23 @@ def test_explain_tells_what_the_compiler_made_of_it():
     assert re.search(r"functions of q carried over +3\n", text)
 
 
-def test_converge_prints_tables_and_writes_a_report(tmp_path):
-    output = invoke(*CONVERGE, "--strong", "--out", tmp_path)
+@pytest.fixture(scope="module")
+def converged(tmp_path_factory):
+    """What a study of strong orders prints, and the folder that it writes."""
+    folder = tmp_path_factory.mktemp("report")
+    return invoke(*CONVERGE, "--strong", "--out", folder), folder
+
+
+def test_converge_prints_tables_and_writes_a_report(converged):
+    output, folder = converged
     assert "strong errors of EulerA()" in output
     for name in ("convergence.png", "convergence.svg", "results.csv", "results.json", "index.html"):
-        assert (tmp_path / name).stat().st_size > 500
-    record = json.loads((tmp_path / "results.json").read_text())
+        assert (folder / name).stat().st_size > 500
+    record = json.loads((folder / "results.json").read_text())
     assert record["specification"]["seed"] == 0
     assert record["specification"]["versions"]["holonax"] == hx.__version__
     assert len(record["results"]) == 2 * 2 * 3
-    page = (tmp_path / "index.html").read_text()
+    page = (folder / "index.html").read_text()
     assert page.count("<svg") == 1
     body = page.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xlink", "")
     assert "http" not in body  # nothing is fetched
@@ -136,8 +143,8 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; .ci/run installs it")
-def test_the_page_opens_in_a_browser(tmp_path):
-    invoke(*CONVERGE, "--out", tmp_path / "report")
+def test_the_page_opens_in_a_browser(converged, tmp_path):
+    _, folder = converged
     flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     flags += " --disable-component-update --disable-sync --enable-logging=stderr --virtual-time-budget=5000"
     result = subprocess.run(
@@ -146,7 +153,7 @@ def test_the_page_opens_in_a_browser(tmp_path):
             *flags.split(),
             f"--user-data-dir={tmp_path}/profile",
             "--dump-dom",
-            f"file://{tmp_path}/report/index.html",
+            f"file://{folder}/index.html",
         ],
         capture_output=True,
         text=True,

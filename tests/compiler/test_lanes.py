@@ -428,7 +428,7 @@ def test_what_cannot_be_translated_runs_on_the_plain_engine_and_says_so_once(mon
     monkeypatch.setattr(ensemble, "_told", set())  # another test may have met the same reason
     system = hx.System(lambda q, v: 0.5 * v @ v - jnp.sort(q)[0] * q[1], n=2)
     start = hx.start(system, q=[0.3, 0.2])
-    arguments = {"t1": 0.5, "h": 0.125, "engine": "llvm", "progress": False}
+    arguments = {"t1": 0.5, "h": 0.125, "progress": False}
     with pytest.warns(UserWarning, match=r"'llvm' engine cannot translate the primitive 'sort'.*plain XLA engine"):
         run = hx.simulate(system, hx.Rattle(), start, **arguments)
     noise = hx.increments(system, h=0.125, steps=4, seed=0)
@@ -436,12 +436,14 @@ def test_what_cannot_be_translated_runs_on_the_plain_engine_and_says_so_once(mon
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         hx.simulate(system, hx.EulerA(), start, **arguments)
+    with pytest.raises(hx.InputError, match=r"cannot translate the primitive 'sort'.*; engine='auto' runs it on"):
+        hx.simulate(system, hx.EulerA(), start, engine="llvm", **arguments)
 
 
-def test_a_program_that_would_be_too_large_runs_on_the_plain_engine(monkeypatch):
+def test_a_program_that_would_be_too_large_is_refused(monkeypatch):
     monkeypatch.setattr(engines.llvm, "TARGET", engines.llvm.TARGET._replace(most=100))
     e = hx.systems.pendulum()
-    with pytest.warns(UserWarning, match=r"a program of about \d+ operations \(its limit is 100\)"):
+    with pytest.raises(hx.InputError, match=r"a program of about \d+ operations \(its limit is 100\)"):
         hx.simulate(e.system, hx.EulerA(), e.start, t1=0.5, h=0.25, engine="llvm", progress=False)
 
 

@@ -8,7 +8,7 @@ import pytest
 import holonax as hx
 from holonax import compiler, engines
 from holonax.engines import lanes, plain
-from support import AVAILABLE, METHODS, entry, heavy, mostly
+from support import AVAILABLE, METHODS, entry, heavy, mostly, unless_too_large
 
 MOSTLY = mostly(AVAILABLE)
 SOME = [("pendulum", hx.EulerA()), ("pendulum", hx.EulerMaruyama()), ("torus", hx.EulerB()), ("chain", hx.Rattle())]
@@ -51,9 +51,10 @@ def test_the_other_engines_agree_with_the_plain_step(name, method, engine):
 @pytest.mark.study
 @pytest.mark.parametrize("engine", AVAILABLE)
 @pytest.mark.parametrize(("name", "method"), ALL, ids=str)
-@pytest.mark.filterwarnings("ignore:the .* engine cannot translate a program of")
 def test_all_engines_agree_on_everything(name, method, engine):
-    result, path = run(name, method, engine), plain_end(name, method, 4)
+    path = plain_end(name, method, 4)
+    if (result := unless_too_large(run, name, method, engine)) is None:
+        return
     np.testing.assert_allclose(result.q[4], path.q[::50], rtol=0, atol=1e-9)
     np.testing.assert_allclose(result.p[4], path.p[::50], rtol=0, atol=1e-9)
 

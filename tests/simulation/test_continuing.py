@@ -13,17 +13,19 @@ import pytest
 
 import holonax as hx
 from holonax import engines
-from support import AVAILABLE, heavy, mostly
+from support import AVAILABLE, heavy, mostly, unless_too_large
 
 
-@pytest.mark.filterwarnings("ignore:the 'xla' engine cannot translate")
 @pytest.mark.parametrize(("name", "method"), [("pendulum", hx.Rattle()), heavy("ellipsoid", hx.EulerA())], ids=str)
 @pytest.mark.parametrize("engine", mostly(AVAILABLE))
 def test_two_halves_equal_the_whole(engine, name, method):
     e = getattr(hx.systems, name)()
     arguments = {"h": 2.0**-6, "paths": 40, "seed": 3, "engine": engine}
     seen = {"energy": hx.Mean(e.system.energy, every=8)}
-    whole = hx.simulate(e.system, method, e.start, t1=2.0, save_every=8, observe=seen, **arguments)
+    options = {"t1": 2.0, "save_every": 8, "observe": seen}
+    whole = unless_too_large(hx.simulate, e.system, method, e.start, **options, **arguments)
+    if whole is None:
+        return
     first = hx.simulate(e.system, method, e.start, t1=0.625, save_every=None, **arguments)
     second = hx.simulate(e.system, method, first.state, t0=first.t1, t1=2.0, save_every=8, observe=seen, **arguments)
     assert (first.first_step, second.first_step) == (0, 40)
@@ -98,7 +100,7 @@ def test_a_run_tells_of_itself_on_one_screen_and_can_be_pickled():
 def test_the_warning_of_a_fallback_points_at_the_caller():
     system = hx.System(lambda q, v: 0.5 * v @ v - jnp.sum(jnp.cumsum(jnp.sort(q)) ** 2), n=3)
     with pytest.warns(UserWarning, match="cannot translate") as caught:
-        run = hx.simulate(system, hx.EulerA(), hx.start(system, [0.3, 0.2, 0.1]), t1=0.5, h=0.25, engine="llvm")
+        run = hx.simulate(system, hx.EulerA(), hx.start(system, [0.3, 0.2, 0.1]), t1=0.5, h=0.25)
     assert caught[0].filename == __file__
     assert run.engine == "plain"
     assert "cannot translate" in run.reason

@@ -4,7 +4,6 @@
 """
 
 import functools
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +14,7 @@ import corpus
 import corpus_oracle
 import holonax as hx
 from holonax.numerics.roundoff import magnitude
+from support import unless_too_large
 
 METHODS = {
     "EulerA": hx.EulerA(),
@@ -55,12 +55,10 @@ def paths(name, method, h):
     plain = plain_path(case.system, method, case.start, noise)
     yield "plain", np.asarray(plain.q), np.asarray(plain.p), int(plain.report.status[-1]), noise
     for engine in ("llvm", "xla") if n <= 24 else ("llvm",):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is too large for lanes runs on the plain engine, and says so
-            run = hx.simulate(
-                case.system, method, case.start, t1=STEPS * h, h=h, paths=1, seed=3, engine=engine, on_failure="mark"
-            )
-        yield engine, run.q[0], run.p[0], int(run.status[0]), noise
+        options = {"t1": STEPS * h, "h": h, "paths": 1, "seed": 3, "engine": engine, "on_failure": "mark"}
+        run = unless_too_large(hx.simulate, case.system, method, case.start, **options)
+        if run is not None:
+            yield engine, run.q[0], run.p[0], int(run.status[0]), noise
 
 
 @functools.lru_cache(maxsize=64)

@@ -25,10 +25,12 @@ class Runner(ABC):
         workers: how many calls may run at a time.
         name: of the engine.
         fallback: if another engine was meant, why it cannot serve.
+        sparse: whether that is the right way all the same, because equations are large and sparse.
     """
 
     name: str
     fallback: str | None = None
+    sparse: bool = False
     chunk: int
     grain: int
     workers: int

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.extend.core import Jaxpr
 
 from holonax.engines.base import ROWS, Runner, cores
 from holonax.inputs.parameters import kinds
@@ -17,7 +18,7 @@ from holonax.mechanics.noise import words
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import Fate, Track, advance, begin
-from holonax.numerics.batching import batch_size, over_paths
+from holonax.numerics.batching import is_sparse, largest_batch, over_paths
 
 
 def _advance(
@@ -46,6 +47,9 @@ def _advance(
     return lax.fori_loop(first, stop, body, (track, buffer, buffer))
 
 
+_RECORDED = 2**22
+"""Coordinates of all paths of a call on an accelerator, of which ROWS states are recorded."""
+
 Carried = tuple[dict[str, Array], Track]
 """Parameters of the paths, and where the paths are."""
 
@@ -54,9 +58,11 @@ Carried = tuple[dict[str, Array], Track]
 class PlainRunner(Runner):
     """Chunks are padded to one size, so that the program, and with it every bit of a path, is always the same.
 
-    On a CPU 32 paths reach most of the throughput and cost a single path little (CHANGELOG.md has the
-    measurement), unless their matrices are so large that they are factorised one after another: then a chunk is as many
-    as are factorised at a time.  An accelerator wants to be filled.
+    On a CPU 32 paths reach most of the throughput and cost a single path little (CHANGELOG.md has the measurement),
+    unless their matrices are so large that they are factorised one after another: then a chunk is as many as are
+    factorised at a time.  Paths of large systems with sparse equations run one by one, for the arrays of a single path
+    fill the processor; eight at a time would be 1.6 times as fast, and one alone five times as slow.  An accelerator
+    wants to be filled.
     """
 
     name = "plain"
@@ -66,11 +72,14 @@ class PlainRunner(Runner):
         self.compiled = jax.jit(partial(_advance, system, method))
         self.outcomes = len(method.outcomes)
         on_cpu = jax.default_backend() == "cpu"
-        self.chunk = self.grain = min(32, self._together(n)) if on_cpu else 2**14
+        step = self._traced(n)
+        self.sparse = is_sparse(step)
+        few = 1 if self.sparse else min(32, largest_batch(step))
+        self.chunk = self.grain = few if on_cpu else max(1, min(2**14, _RECORDED // n))
         self.workers = cores() if on_cpu else 1
 
-    def _together(self, n: int) -> int:
-        """Paths that take a step at a time."""
+    def _traced(self, n: int) -> Jaxpr:
+        """A step of one path."""
         state = State(*(np.zeros((1, n), self.dtype) for _ in range(3)))
         one = jax.tree.map(lambda x: x[0], begin(state, self.outcomes))
         h, word = jnp.zeros((), self.dtype), jnp.zeros(2, jnp.uint32)
@@ -78,7 +87,7 @@ class PlainRunner(Runner):
         def step(track: Track, values: dict[str, Array]) -> Track:
             return advance(self.system.given(values), self.method, track, word, word, jnp.int32(0), h)
 
-        return batch_size(step, one, kinds(self.system.parameters, self.dtype))
+        return jax.make_jaxpr(step)(one, kinds(self.system.parameters, self.dtype)).jaxpr
 
     def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Carried:
         """Paths at their start."""

@@ -25,6 +25,9 @@ _known: OrderedDict[Hashable, bytes] = OrderedDict()
 MOST_REMEMBERED = 24
 """Programs of a kind that are kept."""
 
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
+"""Options of `jax.jit` for programs that run once or twice: XLA compiles them in 60 % of the time."""
+
 _forget: list[Callable[[], None]] = [jax.clear_caches]
 
 Arguments = ParamSpec("Arguments")

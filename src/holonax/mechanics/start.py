@@ -15,8 +15,9 @@ from holonax.errors import HolonaxError, InputError, StartError, shown
 from holonax.inputs.blame import TRACED
 from holonax.inputs.checks import flag, instance, is_traced, not_forked, real_numbers, untraced
 from holonax.inputs.parameters import Values
-from holonax.mechanics.closures import keep_up, remembered
+from holonax.mechanics.closures import QUICKLY, keep_up, remembered
 from holonax.mechanics.projection import project_momentum, project_position
+from holonax.mechanics.rank import Dense, Sparse, jacobian, sizes
 from holonax.mechanics.system import State, System
 from holonax.numerics.newton import Newton, Status
 
@@ -66,7 +67,7 @@ def start(
     check_sizes(system, n)
     check_paths(q, values)
     try:
-        point = _evaluation(system, n, project)(q, v, p, *values)
+        point = _evaluation(system, n, project, is_traced((q, v, p, *values)))(q, v, p, *values)
     except HolonaxError:
         raise
     except Exception:
@@ -129,18 +130,18 @@ def _at(form: System, start: State, values: Values) -> _Point:
     return evaluate(start.q, None, start.p, *values)
 
 
-def _evaluation(system: System, n: int, project: bool) -> Callable[..., _Point]:
-    """What is computed at a start, compiled; only once, unless the functions hold traced values."""
+def _evaluation(system: System, n: int, project: bool, traced: bool) -> Callable[..., _Point]:
+    """What is computed at a start, compiled; only once, unless the functions, or the start, hold traced values."""
     try:
         keep_up(system, n)
     except Exception:
-        return jax.jit(partial(_evaluate_all, system.form, project))
-    return _compiled(system.form, project)
+        traced = True
+    return partial(_evaluate_all, system.form, project) if traced else _compiled(system.form, project)
 
 
 @remembered
 def _compiled(form: System, project: bool) -> Callable[..., _Point]:
-    return jax.jit(partial(_evaluate_all, form, project))
+    return jax.jit(partial(_evaluate_all, form, project), compiler_options=QUICKLY)
 
 
 def _evaluate_all(
@@ -194,8 +195,8 @@ class _Point(NamedTuple):
     p: Any
     v: Any
     g: Any
-    G: Any
-    M: Any
+    hidden: Any
+    jacobian: Dense | Sparse
     potentials: Any
     status: Any
 
@@ -214,16 +215,15 @@ def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, projec
     if project:
         p, v, _, onto_cotangent = project_momentum(system, q, p, v, newton)
         status = jnp.where(status == Status.CONVERGED, onto_cotangent.status, status)
-    G = jax.jacfwd(system.g)(q)
     potentials = jnp.append(system.gamma(q), system.L(q, v))
-    return _Point(q, p, v, system.g(q), G, system.mass(q, v), potentials, status)
+    return _Point(q, p, v, system.g(q), system.hidden(q, v), jacobian(system, q, v), potentials, status)
 
 
 def _check(point: _Point) -> None:
     """Raise for the first thing that is wrong."""
-    one = np.ndim(point.q) == 1
-    point = _Point(*(np.asarray(x)[None] if one else np.asarray(x) for x in point))
-    G, M = point.G, point.M
+    if np.ndim(point.q) == 1:
+        point = jax.tree.map(lambda x: np.asarray(x)[None], point)
+    point = jax.tree.map(np.asarray, point)
     paths = len(point.q)
 
     def demand(good: np.ndarray, message: str, number: np.ndarray) -> None:
@@ -235,72 +235,38 @@ def _check(point: _Point) -> None:
     for path, status in enumerate(point.status[:, 0]):
         if status:
             raise StartError(f"project=True found no point of T*S near path {path}: {Status(status).advice}")
-    mass_known = np.isfinite(M).all(axis=(1, 2))
-    conditioning = _conditioning(np.where(mass_known[:, None, None], M, 1.0))
+    rank = point.jacobian.rank()
     demand(
-        ~mass_known | (conditioning > FULL_RANK),
-        "the mass matrix L_vv is singular (its singular values reach down to {:.1e} of the largest); "
-        "every velocity must enter L with a mass",
-        conditioning,
+        ~rank.mass_is_finite | (rank.mass > FULL_RANK),
+        f"the mass matrix L_vv is singular (its {rank.measure} reach down to {{:.1e}} of {rank.compared}); every "
+        "velocity must enter L with a mass",
+        rank.mass,
     )
     values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
     demand(
-        np.isfinite(values).all(axis=1) & np.isfinite(G).all(axis=(1, 2)) & mass_known,
+        np.isfinite(values).all(axis=1) & rank.gradients_are_finite & rank.mass_is_finite,
         "L, g or gamma (or a derivative) is not finite at the start, where L = {}; start inside their domain",
         point.potentials[:, -1],
     )
     tolerance = max(ON_MANIFOLD, 32 * float(np.finfo(point.q.dtype).eps))
-    off = np.abs(point.g).max(axis=1, initial=0.0)
     demand(
-        (np.abs(point.g) <= tolerance * _sizes(G) * _sizes(point.q)[:, None]).all(axis=1),
+        (np.abs(point.g) <= tolerance * rank.gradients * sizes(point.q)[:, None]).all(axis=1),
         "g(q) = {:.3g} is not zero: q is off the manifold; correct q or pass project=True",
-        off,
+        np.abs(point.g).max(axis=1, initial=0.0),
     )
-    conditioning = _conditioning(G)
     demand(
-        conditioning > FULL_RANK,
-        "the constraints are dependent (singular values of g' reach down to {:.1e} of the largest); "
-        "remove the redundant ones",
-        conditioning,
+        rank.constraints > FULL_RANK,
+        f"the constraints are dependent ({rank.measure} of g' reach down to {{:.1e}} of {rank.compared}); remove the "
+        "redundant ones",
+        rank.constraints,
     )
-    conditioning = _conditioning(G @ np.linalg.solve(M, np.swapaxes(G, 1, 2)))
     demand(
-        conditioning > FULL_RANK,
+        rank.both > FULL_RANK,
         "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
-        conditioning,
+        rank.both,
     )
-    hidden = np.abs(G @ point.v[..., None])[..., 0]
-    off = hidden.max(axis=1, initial=0.0)
-    demand(
-        (hidden <= tolerance * _sizes(G) * _sizes(point.v).max()).all(axis=1),  # one of many may be all but at rest
+    demand(  # one of many may be all but at rest
+        (np.abs(point.hidden) <= tolerance * rank.gradients * sizes(point.v).max()).all(axis=1),
         "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
-        off,
+        np.abs(point.hidden).max(axis=1, initial=0.0),
     )
-
-
-def most_dependent(system: System, q: Any) -> str:
-    """Which constraint is nearest to being a combination of the others at q, in words."""
-    G = np.asarray(jax.jacfwd(system.g)(jnp.asarray(q, jnp.result_type(float))))
-    size = np.abs(G).max(axis=1, initial=0.0)
-    if len(G) == 0 or not np.isfinite(G).all():
-        return "no constraint is to blame"
-    if not size.all():
-        return f"the gradient of constraint {int(np.argmin(size))} vanishes"
-    left, values, _ = np.linalg.svd(G / size[:, None])
-    which, ratio = int(np.argmax(np.abs(left[:, -1]))), max(values[-1], np.finfo(float).tiny) / values[0]
-    return (
-        f"constraint {which} depends most on the others: singular values of g' reach down to {ratio:.1e} of the largest"
-    )
-
-
-def _sizes(vectors: np.ndarray) -> np.ndarray:
-    return np.abs(vectors).max(axis=-1, initial=0.0)  # squares would overflow for coordinates beyond 1e154
-
-
-def _conditioning(matrices: np.ndarray) -> np.ndarray:
-    """Smallest over largest singular value, rows scaled to a common size first so that units do not matter."""
-    if 0 in matrices.shape:
-        return np.ones(len(matrices))
-    size = np.abs(matrices).max(axis=2, keepdims=True)
-    values = np.linalg.svd(matrices / np.where(size > 0, size, 1.0), compute_uv=False)
-    return values[:, -1] / np.maximum(values[:, 0], np.finfo(float).tiny)

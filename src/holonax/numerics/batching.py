@@ -55,8 +55,19 @@ def over_paths(function: Callable[..., Any], *arguments: Any) -> Any:
 def batch_size(function: Callable[..., Any], *one: Any) -> int:
     """How many paths a function may take at a time, given the arguments (or their types) for one path."""
     types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), one)
-    work = max(_factorisations(jax.make_jaxpr(function)(*types).jaxpr), default=0)
+    return largest_batch(jax.make_jaxpr(function)(*types).jaxpr)
+
+
+def largest_batch(jaxpr: Jaxpr) -> int:
+    """How many paths a program for one path may take at a time."""
+    work = max(_factorisations(jaxpr), default=0)
     return max(1, NOT_SPREAD // work) if work else 2**31
+
+
+def is_sparse(jaxpr: Jaxpr) -> bool:
+    """Whether a program solves equations entry by entry, and none with large matrices."""
+    roots = [equation for equation in equations(jaxpr) if equation.primitive is root_p]
+    return any(root.params["sketch"].structure is not None for root in roots) and largest_batch(jaxpr) == 2**31
 
 
 def _factorisations(jaxpr: Jaxpr) -> Iterator[int]:
@@ -67,7 +78,7 @@ def _factorisations(jaxpr: Jaxpr) -> Iterator[int]:
         elif equation.primitive is root_p:
             motions = equation.params["motions"]
             n = max(motions, equation.invars[0].aval.size - motions)
-            if n > INLINE_UNKNOWNS:
+            if n > INLINE_UNKNOWNS and equation.params["sketch"].structure is None:
                 yield n**3
 
 

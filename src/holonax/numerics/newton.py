@@ -23,6 +23,7 @@ from holonax.errors import InputError
 from holonax.inputs.checks import at_least, real_number
 from holonax.numerics.linear import Elimination
 from holonax.numerics.roundoff import SOLVED, with_magnitudes
+from holonax.numerics.structure import Sketch, SparseElimination
 
 ROUGHLY = 1e-8
 """Residuals below this part of their magnitude that are not solved are spoilt by round-off, not far from a root."""
@@ -133,17 +134,23 @@ class Newton:
         def flat_residual(x: Array) -> Array:
             return jnp.concatenate(parts(x))
 
+        motions = guess[0].size
+        traced = jax.make_jaxpr(parts)(flat_guess)  # in parts, for each is linear or not
+        sketch = Sketch(traced.jaxpr, traced.consts, motions)
+
         def solve(_: Any, x: Array) -> tuple[Array, Solved]:
-            equations = jax.make_jaxpr(parts)(x)  # in parts, for each is linear or not
-            motions = guess[0].size
-            x, *solved = root_p.bind(x, *equations.consts, equations=equations.jaxpr, newton=self, motions=motions)
+            equations = jax.make_jaxpr(parts)(x)
+            x, *solved = root_p.bind(
+                x, *equations.consts, equations=equations.jaxpr, newton=self, motions=motions, sketch=sketch
+            )
             return x, Solved(*solved)
 
-        x, solved = lax.custom_root(flat_residual, flat_guess, solve, _tangent_solve, has_aux=True)
+        tangent = partial(_tangent_solve, sketch)
+        x, solved = lax.custom_root(flat_residual, flat_guess, solve, tangent, has_aux=True)
         status, iterations = (x.astype(jnp.int32) for x in (solved.status, solved.iterations))
         return unravel(x), Solved(status, solved.residual, iterations)
 
-    def iterate(self, f: Evaluate, x0: Array, elimination: Elimination) -> tuple[Array, Solved]:
+    def iterate(self, f: Evaluate, x0: Array, elimination: Elimination | SparseElimination) -> tuple[Array, Solved]:
         """The iteration itself, for one path: `f` gives values and magnitudes.
 
         A round evaluates and improves, the last one too: what is solved already becomes a little better.  The first one
@@ -200,7 +207,7 @@ the guess and what the equations close over; results the root and the fields of 
 root_p.multiple_results = True
 
 
-def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions: int) -> list:
+def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions: int, sketch: Sketch) -> list:
     def evaluate(x: Array) -> tuple[Array, Array]:
         values, magnitudes = with_magnitudes(equations, constants, x)
         return jnp.concatenate(values), jnp.concatenate(magnitudes)
@@ -208,7 +215,11 @@ def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions
     def residual(x: Array) -> list[Array]:
         return jax.core.eval_jaxpr(equations, constants, x)
 
-    x, solved = newton.iterate(evaluate, x, Elimination(residual, x, motions))
+    structure = sketch.structure
+    elimination = (
+        Elimination(residual, x, motions) if structure is None else SparseElimination(residual, x, structure, motions)
+    )
+    x, solved = newton.iterate(evaluate, x, elimination)
     return [x, *solved]
 
 
@@ -231,5 +242,7 @@ def _norm(x: Array) -> Array:
     return jnp.max(jnp.abs(x), initial=0.0)
 
 
-def _tangent_solve(linear: Callable[[Array], Array], b: Array) -> Array:
+def _tangent_solve(sketch: Sketch, linear: Callable[[Array], Array], b: Array) -> Array:
+    if (structure := sketch.structure) is not None:
+        return structure.solve(linear, b)
     return jnp.linalg.solve(jax.jacfwd(linear)(jnp.zeros_like(b)), b)  # not in a hot loop: LAPACK compiles faster

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from holonax.mechanics.closures import remembered
-from holonax.mechanics.start import most_dependent
+from holonax.mechanics.rank import most_dependent
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status

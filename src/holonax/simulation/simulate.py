@@ -9,7 +9,7 @@ from typing import Any
 
 from holonax.background import in_background
 from holonax.engines import Runner, runner
-from holonax.errors import Interrupted, SimulationError, StepSizeWarning
+from holonax.errors import InputError, Interrupted, SimulationError, StepSizeWarning
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.observables import Observable
@@ -111,10 +111,15 @@ _told: set[str] = set()  # reasons for another engine: once each is enough
 
 
 def _compiled(plan: Plan, progress: bool) -> Runner:
-    """The program that runs a plan; if it is not of the engine that was asked for, the user is told."""
+    """The program that runs a plan: of the engine that was asked for, or of the best that can run it, with a warning.
+
+    No warning if that is the best anyway, as for large systems, whose sparse equations are solved entry by entry.
+    """
     with notes(progress):
         program = in_background(runner, plan.engine, plan.form, plan.method, plan.n, plan.dtype)
-    if program.fallback is not None and program.fallback not in _told:
+    if program.fallback is not None and plan.engine != "auto":
+        raise InputError(f"the {program.fallback}; engine='auto' runs it on the plain XLA engine")
+    if program.fallback is not None and not program.sparse and program.fallback not in _told:
         _told.add(program.fallback)
         warn(f"the {program.fallback}; these paths run on the plain XLA engine instead: the same results, more slowly")
     return program

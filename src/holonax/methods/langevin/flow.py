@@ -11,6 +11,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
+from holonax.mechanics.inertia import Root, root_of_mass
 from holonax.mechanics.noise import Increment
 from holonax.mechanics.projection import project_momentum
 from holonax.mechanics.system import State, System
@@ -53,7 +54,7 @@ class Passage:
         offset, factor = self._mass(q)
         decay = jnp.exp(-friction * t)
         strength = jnp.sqrt(-temperature * jnp.expm1(-2 * friction * t) / t)
-        self._push(offset + decay * (p - offset) + strength * (factor @ dW))
+        self._push(offset + decay * (p - offset) + strength * factor.times(dW))
 
     def bathe_midpoint(self, t: Array, friction: Array, temperature: float, dW: Array) -> None:
         r"""O with a friction for each coordinate: with $R = \mathrm{diag}\sqrt{\gamma_i}$, the $(v_1, \mu)$ with
@@ -64,10 +65,10 @@ class Passage:
         q, p, v = self.state
         _, factor = self._mass(q)
         root = jnp.sqrt(friction)
-        noise = jnp.sqrt(2 * temperature) * root * (factor @ dW)
+        noise = jnp.sqrt(2 * temperature) * root * factor.times(dW)
 
         def residual(v1: Array, mu: Array) -> tuple[Array, Array]:
-            resistance = root * (factor @ (factor.T @ (root * (v + v1))))
+            resistance = root * factor.times(factor.transposed(root * (v + v1)))
             impulse = noise - 0.5 * t * resistance + self.system.reaction(q, mu)
             return self.system.momentum(q, v1) - p - impulse, self.system.hidden(q, v1)
 
@@ -104,10 +105,9 @@ class Passage:
         q, p, v = self.state
         return p @ v - self.system.L(q, v)
 
-    def _mass(self, q: Array) -> tuple[Array, Array]:
-        """$L_v(q, 0)$, the momentum of rest, and Cholesky's factor of the mass matrix."""
-        rest = jnp.zeros_like(q)
-        return self.system.momentum(q, rest), jnp.linalg.cholesky(self.system.mass(q, rest))
+    def _mass(self, q: Array) -> tuple[Array, Root]:
+        """$L_v(q, 0)$, the momentum of rest, and a root of the mass matrix."""
+        return self.system.momentum(q, jnp.zeros_like(q)), root_of_mass(self.system, q)
 
     def _push(self, p: Array) -> None:
         self.state, self.settled = self.state._replace(p=p), False

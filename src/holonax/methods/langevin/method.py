@@ -15,7 +15,8 @@ from jax import Array
 
 from holonax.errors import InputError, shown
 from holonax.inputs.checks import at_least, flag, real_number, real_numbers
-from holonax.mechanics.closures import remembered
+from holonax.mechanics.closures import QUICKLY, remembered
+from holonax.mechanics.inertia import diagonal_mass
 from holonax.mechanics.noise import Increment
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method, Report
@@ -199,7 +200,7 @@ class Langevin(Method):
             raise InputError(
                 "L is not quadratic in v: its mass matrix L_vv depends on v; Langevin needs one that does not"
             )
-        if not (smallest := np.linalg.eigvalsh(mass[0]).min()) > 0:
+        if not (smallest := (np.linalg.eigvalsh(mass[0]) if mass.ndim == 4 else mass[0]).min()) > 0:
             raise InputError(
                 f"the mass matrix L_vv has the eigenvalue {smallest:.3g}; Langevin needs it positive definite"
             )
@@ -271,11 +272,16 @@ class Langevin(Method):
 
 @remembered
 def _inertia(form: System) -> Callable[..., tuple[Array, Array]]:
-    """Mass matrices at q for several v, and the momenta of rest at places near by."""
+    """Mass matrices (or their diagonals, if that is all) at q for several v, and momenta of rest at places near by."""
 
     def inertia(values: dict[str, Array], q: Array, v: Array, near: Array) -> tuple[Array, Array]:
         system = form.given(values)
         rest = jax.vmap(jax.vmap(system.momentum))(near, jnp.zeros_like(near))
-        return jax.vmap(jax.vmap(system.mass), (None, 0))(q, v), jnp.abs(rest)
 
-    return jax.jit(inertia)
+        def mass(q: Array, v: Array) -> Array:
+            diagonal = diagonal_mass(system, q, v)
+            return system.mass(q, v) if diagonal is None else diagonal
+
+        return jax.vmap(jax.vmap(mass), (None, 0))(q, v), jnp.abs(rest)
+
+    return jax.jit(inertia, compiler_options=QUICKLY)

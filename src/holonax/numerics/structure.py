@@ -1,0 +1,195 @@
+r"""Sparse Jacobians: where the equations of a step have derivatives, found once, then computed a few at a time.
+
+Of the $(n + k)^2$ derivatives of the equations of a large system nearly all are zero: a rod touches two beads.  Which
+ones are not is seen in the traced equations (Jacobian sparsity by abstract interpretation, the library `asdex`), for
+all values of the unknowns at once.  Columns that share no row are then pushed through the equations together, as one
+tangent; rows that share no column are pulled back together (graph colouring; Curtis, Powell and Reid 1974).  A chain
+takes three tangents and two cotangents, whatever its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.custom_batching import custom_vmap
+from jax.extend.core import Jaxpr
+
+from holonax.numerics.linear import is_linear
+from holonax.numerics.sparse import EliminationPlan, analyse
+
+WORTHWHILE = 100
+"""Unknowns from which on it is asked whether the equations are sparse."""
+
+PER_OPERATION = 20
+"""An operation on single entries takes about as long as so many of a dense factorisation."""
+
+Parts = Callable[[Array], list[Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class ColouredRows:
+    """Some rows of a Jacobian: where they have entries, and which columns (or rows) are taken together."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    colours: np.ndarray  # of the columns, or of the rows if these are pulled back
+    number: int
+    backwards: bool
+
+    def entries(self, function: Callable[[Array], Array], x: Array) -> Array:
+        """Of the Jacobian of a function with these rows, in the order of `rows` and `columns`."""
+        seeds = np.asarray(self.colours == np.arange(self.number)[:, None], x.dtype)
+        if self.backwards:
+            pull = jax.vjp(function, x)[1]
+            compressed = jax.vmap(lambda seed: pull(seed)[0])(seeds)
+            return jnp.ravel(compressed)[self.colours[self.rows] * x.size + self.columns]
+        push = jax.linearize(function, x)[1]
+        compressed = jax.vmap(push)(seeds)
+        return jnp.ravel(compressed)[self.colours[self.columns] * compressed.shape[1] + self.rows]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """The sparse Jacobian of equations whose first rows are those of the motions, and how to eliminate it."""
+
+    momenta: ColouredRows
+    constraints: ColouredRows
+    plan: EliminationPlan
+
+    def solve(self, linear: Callable[[Array], Array], b: Array) -> Array:
+        """The x at which a linear function with this Jacobian is b; for derivatives, backwards too."""
+        n, zero = self.plan.motions, jnp.zeros_like(b)
+        blocks = [(self.momenta, slice(None, n)), (self.constraints, slice(n, None))]
+        entries = [block.entries(_part(linear, rows), zero) for block, rows in blocks]
+        return self.plan.factorize(jnp.concatenate(entries)).solve(b)
+
+
+def _part(function: Callable[[Array], Array], rows: slice) -> Callable[[Array], Array]:
+    return lambda x: function(x)[rows]
+
+
+class Sketch:
+    """The equations that Newton solves, with the values that are known when they are traced; a static parameter.
+
+    Its structure is looked for when it is first asked for: compilers that look at entries themselves never do.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, constants: Sequence[Any], motions: int) -> None:
+        self.jaxpr, self.constants, self.motions = jaxpr, constants, motions
+
+    @cached_property
+    def structure(self) -> Structure | None:
+        """None where a dense factorisation serves as well."""
+        unknowns: Any = self.jaxpr.invars[0].aval
+        size = unknowns.size
+        if size < WORTHWHILE or (found := pattern(self.jaxpr, self.constants)) is None:
+            return None
+        rows, columns = found
+        n = self.motions
+        first = rows < n
+        momenta = colour(rows[first], columns[first], (n, size))
+        constraints = colour(rows[~first] - n, columns[~first], (size - n, size))
+        if (momenta.number + constraints.number) * PER_OPERATION > size:
+            return None
+        where = np.argsort(~first, kind="stable")
+        plan = analyse(rows[where], columns[where], n, size)
+        dense = (size - n) ** 3 / 3 + n * (size - n)
+        return Structure(momenta, constraints, plan) if PER_OPERATION * plan.operations < dense else None
+
+
+def pattern(jaxpr: Jaxpr, constants: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Rows and columns of the entries of the Jacobian of a traced function, all results one after another.
+
+    None if it cannot be told, because the library is missing or does not know an operation.
+    """
+    try:
+        from asdex import jacobian_sparsity
+    except ModuleNotFoundError:  # equations are solved all the same
+        return None
+    known = [None if isinstance(c, jax.core.Tracer) else np.asarray(c) for c in constants]
+    variables = [v for v, value in zip(jaxpr.constvars, known, strict=True) if value is None]
+    arguments: list[Any] = [v.aval for v in (jaxpr.invars[0], *variables)]
+
+    def residual(x: Array, *values: Array) -> Array:
+        others = iter(values)
+        everything = [next(others) if value is None else value for value in known]
+        return jnp.concatenate([jnp.ravel(part) for part in jax.core.eval_jaxpr(jaxpr, everything, x)])
+
+    try:
+        found = jacobian_sparsity(residual, *(np.zeros(a.shape, a.dtype) for a in arguments))
+    except NotImplementedError:
+        return None
+    return np.asarray(found.rows, np.int64), np.asarray(found.cols, np.int64)
+
+
+def colour(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> ColouredRows:
+    """Rows of a Jacobian with columns, or rows, of the same colour where these have nothing in common."""
+    from asdex import SparsityPattern, color_cols, color_rows
+
+    pattern = SparsityPattern.from_coo(rows, columns, shape)
+    (by_column, forwards), (by_row, backwards) = color_cols(pattern), color_rows(pattern)
+    if 2 * backwards < forwards:  # a pullback takes about twice as long
+        return ColouredRows(rows, columns, np.asarray(by_row), backwards, True)
+    return ColouredRows(rows, columns, np.asarray(by_column), forwards, False)
+
+
+class SparseElimination:
+    """As `holonax.numerics.linear.Elimination`, with entries instead of matrices."""
+
+    def __init__(self, parts: Parts, x0: Array, structure: Structure, motions: int) -> None:
+        self.parts, self.structure, self.motions = parts, structure, motions
+        fixed = is_linear(self._momenta, x0)
+        self.fixed = structure.momenta.entries(self._momenta, x0) if fixed else None
+
+    def _momenta(self, x: Array) -> Array:
+        return self.parts(x)[0]
+
+    def _constraints(self, x: Array) -> Array:
+        return jnp.concatenate([jnp.zeros((0,), x.dtype), *self.parts(x)[1:]])
+
+    def without_motion(self, x: Array) -> Array:
+        """The same multipliers, and no motion."""
+        return x.at[: self.motions].set(0.0)
+
+    def update(self, x: Array, value: Array) -> tuple[Array, Array, Array]:
+        """What to add to the unknowns, whether that is singular, and the signs of the pivots of the multipliers."""
+        return _paths_last(self._solve)(self._entries(x), value)
+
+    def margins(self, x: Array) -> Array:
+        """Pivots of all unknowns over the sum of the magnitudes that they are the difference of."""
+        return _paths_last(lambda entries: self.structure.plan.factorize(entries).margins)(self._entries(x))
+
+    def _entries(self, x: Array) -> Array:
+        momenta = self.structure.momenta.entries(self._momenta, x) if self.fixed is None else self.fixed
+        return jnp.concatenate([momenta, self.structure.constraints.entries(self._constraints, x)])
+
+    def _solve(self, entries: Array, value: Array) -> tuple[Array, Array, Array]:
+        factors = self.structure.plan.factorize(entries)
+        return -factors.solve(value), factors.singular, factors.signs
+
+
+def _paths_last(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays that may have paths as a further, last axis: `vmap` hands it all paths at once.
+
+    What is gathered by tables of indices are then contiguous numbers of all paths, several times as fast.
+    """
+    mapped = custom_vmap(function)
+
+    @mapped.def_vmap
+    def all_paths(size: int, batched: list[bool], *operands: Array) -> tuple[Any, Any]:
+        last = [
+            jnp.moveaxis(x, 0, -1) if is_batched else jnp.broadcast_to(x[..., None], (*x.shape, size))
+            for x, is_batched in zip(operands, batched, strict=True)
+        ]
+        results = function(*last)
+        return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), results), jax.tree.map(lambda _: True, results)
+
+    return mapped

@@ -1,0 +1,56 @@
+"""Systems of thousands of coordinates: no dense matrix, both constraints at round-off, every kind of method."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import holonax as hx
+from support import heavy
+
+METHODS = [hx.EulerA(), heavy(hx.Rattle()), heavy(hx.Kicked()), heavy(hx.Lobatto(3)), heavy(hx.Lobatto32())]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_a_chain_of_a_thousand_beads(method):
+    chain = hx.systems.chain(1000)
+    run = hx.simulate(chain.system, method, chain.start, t1=0.05, h=0.01, paths=2, save_every=None)
+    assert run.engine == "plain"
+    assert "equations of 4000 unknowns" in run.reason or method != hx.EulerA()
+    q, p = run.state.q, run.state.p
+    assert np.abs(jax.vmap(chain.system.g)(q)).max() < 1e-12
+    assert np.abs(jax.vmap(chain.system.hidden)(q, p)).max() < 1e-11  # masses are 1
+    assert np.abs(q - chain.start.q).max() > 1e-3
+    noise = hx.increments(chain.system, h=0.01, steps=5, seed=0, path=1)
+    other = jax.jit(lambda start: hx.integrate(chain.system, method, start, noise))(chain.start)
+    np.testing.assert_allclose(other.q[-1], q[1], atol=1e-10)
+
+
+@pytest.mark.study
+@pytest.mark.parametrize("options", [{}, {"metropolis": True}, {"core": hx.Rattle()}], ids=str)
+def test_a_long_chain_at_a_temperature(options):
+    """Equipartition: of the kinetic energy, T/2 for each of the degrees of freedom that rods leave."""
+    chain = hx.systems.chain(200)
+    system = hx.System(chain.system.lagrangian, chain.system.constraint, n=600)
+    method = hx.Langevin(friction=5.0, temperature=0.5, **options)
+    run = hx.simulate(system, method, chain.start, t1=1.0, h=0.01, paths=4, save_every=20)
+    assert run.engine == "plain"
+    assert np.abs(jax.vmap(system.g)(run.state.q)).max() < 1e-12
+    kinetic = 0.5 * np.sum(run.p[:, -1] ** 2, axis=-1) / (0.25 * 400)
+    assert np.all(np.abs(kinetic - 1.0) < 5 * np.sqrt(2 / 400))
+
+
+def test_dependent_constraints_of_a_large_system_are_refused():
+    chain = hx.systems.chain(200)
+    system = hx.System(
+        chain.system.lagrangian,
+        lambda q: jnp.append(chain.system.g(q), q[3] ** 2 + q[4] ** 2 + q[5] ** 2 - 2.72),
+        n=600,
+    )
+    start = hx.start(system, chain.start.q)  # two beads at a distance that the rods leave free
+    assert start.q.shape == (600,)
+    twice = hx.System(chain.system.lagrangian, lambda q: jnp.append(chain.system.g(q), chain.system.g(q)[7]), n=600)
+    with pytest.raises(
+        hx.StartError, match=r"the constraints are dependent \(pivots of g' reach down to .*remove the red"
+    ):
+        hx.start(twice, chain.start.q)
