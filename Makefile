@@ -8,7 +8,7 @@ BIN := .venv/bin
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 demo: .venv/ready  ## the paper's pendulum with every method
@@ -32,12 +32,12 @@ wheel: .venv/ready  ## build a wheel, install it in an empty environment, run th
 	rm -rf dist .wheel-env
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv .wheel-env
-	.wheel-env/bin/pip install --quiet dist/*.whl
+	.wheel-env/bin/pip install --quiet --no-compile dist/*.whl
 	$(BIN)/python tests/readme.py > .wheel-env/example.py
 	cd .wheel-env && bin/python -I example.py
 
 study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
-	$(BIN)/python -m pytest -m study tests
+	XLA_FLAGS= $(BIN)/python -m pytest -m study tests
 
 corpus: .venv/ready  ## every method on every system that users bring, on every engine (long)
 	$(BIN)/python -m pytest -m 'corpus or not corpus' tests/systems/test_corpus.py tests/systems/test_corpus_statistics.py

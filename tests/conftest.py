@@ -1,13 +1,20 @@
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+# Most programs of XLA run but once here, and two thirds of the time would go into making them fast.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1")
 os.environ.setdefault("HOLONAX_CHECK", "1")  # programs are checked after every pass
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # or its threads would wait for those of other test processes
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from holonax.studies import lockstep
+
+lockstep.jit = partial(lockstep.jit, compiler_options={"xla_backend_optimization_level": 3})  # but studies run long
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

@@ -155,6 +155,7 @@ def test_many_numbers(each):
         np.testing.assert_allclose(path, one.q, atol=1e-13)
 
 
+@pytest.mark.study
 def test_steps_that_are_taken_again_know_parameters():
     """Noise so strong that trials come to nothing."""
     strong = PENDULUM.replace(strength=8.0)
@@ -228,6 +229,7 @@ def test_what_is_observed_of_another_system_is_its_own():
     np.testing.assert_allclose(run.observed["its"].mean[-1], heavier.energy(run.q[0, -1], run.p[0, -1]), rtol=1e-13)
 
 
+@pytest.mark.study
 def test_mean_force_with_parameters():
     """A(r) = -2 T log r of a particle at distance r, one r per path."""
     system = hx.System(

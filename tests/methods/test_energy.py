@@ -21,7 +21,7 @@ def drift_of_the_energy_balance(method, h, paths=1000, t1=10.0):
 @pytest.mark.parametrize(
     "method",
     [
-        hx.Rattle(),
+        heavy(hx.Rattle()),
         hx.Kicked(),
         heavy(hx.Lobatto(3)),
         heavy(hx.Lobatto32()),

@@ -94,7 +94,7 @@ def test_a_step_contracts_the_volume_of_phase_space_evenly(name, method):
         heavy("pendulum", hx.Langevin((1.0, 0.0, 3.0), 1.0)),
         heavy("ellipsoid", BAOAB),
         heavy("ellipsoid", hx.Langevin(1.0, 1.0, inner=3)),
-        ("torus", hx.Langevin(1.0, 1.0, metropolis=True)),  # no gyroscopic term
+        heavy("torus", hx.Langevin(1.0, 1.0, metropolis=True)),  # no gyroscopic term
         heavy("ellipsoid", hx.Langevin((1.0, 0.0, 3.0), 1.0)),
     ],
     ids=str,

@@ -49,6 +49,7 @@ def test_what_is_not_a_factorisation_of_matrices_is_left_alone():
     np.testing.assert_allclose(over_paths(tridiagonal, x), jax.vmap(tridiagonal)(x))
 
 
+@pytest.mark.study
 def test_newton_counts_beyond_the_inline_sizes():
     entry = hx.systems.rigid_body()
     noise = hx.Increment(jnp.full(512, 0.1), jnp.zeros((512, 3)), jnp.zeros((512, 3)))

@@ -151,6 +151,7 @@ def test_memory_does_not_depend_on_the_number_of_steps_and_paths_need_not_fill_a
 CIRCLE = hx.System(lambda q, v: 0.5 * v @ v, constraint=lambda q: q @ q - 1.0, noise=lambda q: 3.0 * q[0], n=2)
 
 
+@pytest.mark.study
 def test_failed_paths_are_reported_and_never_silently_dropped():
     start = hx.start(CIRCLE, q=[1.0, 0.0], v=[0.0, 1.0])
     arguments = {"t1": 1.0, "h": [0.25, 0.125], "paths": 200}

@@ -33,6 +33,7 @@ def test_a_force_along_the_normal_changes_nothing(method):
     assert np.abs(np.sum(ends[2] ** 2, axis=-1) - 1.0).max() < 1e-14
 
 
+@pytest.mark.study
 def test_noise_along_the_normal_changes_nothing():
     system, start = circle(noise=lambda q: 1e3 * q @ q)
     free, _ = circle()
@@ -127,6 +128,7 @@ def test_nothing_is_compiled_for_doubts_that_never_come():
     assert engines.runner("llvm", entry.system, hx.EulerB(), entry.n, "float64").again.kernel is None
 
 
+@pytest.mark.study
 def test_an_error_while_a_step_is_taken_again_is_not_lost(monkeypatch):
     system, start = wavy()
     runner = llvm.prepare(system, hx.Rattle(), 3, "float64")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array, jit, lax
 
 from holonax.engines.base import cores
 from holonax.errors import Interrupted
@@ -49,7 +49,7 @@ class _Carry(NamedTuple):
 
 @remembered
 def _program(system: System, methods: tuple[Method, ...], reference: Method) -> Callable[..., _Carry]:
-    return jax.jit(partial(_take_steps, system, methods, reference))
+    return jit(partial(_take_steps, system, methods, reference))
 
 
 def _take_steps(
