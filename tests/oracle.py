@@ -208,7 +208,7 @@ def project(oracle, q, p):
 def lobatto(s):
     """Lobatto IIIA tableau (a, b) with s stages: a_ij is the integral of the j-th Lagrange polynomial over [0, c_i]."""
     P = np.eye(s)[s - 1]  # coefficients of the Legendre polynomial of degree s - 1
-    inner = np.sort(legendre.legroots(legendre.legder(P)))
+    inner = np.sort(legendre.legroots(legendre.legder(P)).real)  # complex with some versions of NumPy
     for _ in range(2):  # polish the eigenvalue solver's roots
         inner = inner - legendre.legval(inner, legendre.legder(P)) / legendre.legval(inner, legendre.legder(P, 2))
     x = np.concatenate([[-1.0], inner, [1.0]])

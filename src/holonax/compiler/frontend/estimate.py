@@ -13,9 +13,9 @@ import math
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import Jaxpr
 
-from holonax.numerics.batching import equations
+from holonax.numerics.batching import equations, programs_in
 from holonax.numerics.linear import is_linear
 from holonax.numerics.newton import root_p
 from holonax.numerics.roundoff import MOVES, MOVES_BY_INDEX
@@ -48,12 +48,9 @@ def _of_one(equation: Any) -> int:
     name, parameters = equation.primitive.name, equation.params
     if equation.primitive is root_p:
         return _of_root(equation)
-    programs = list(parameters["branches"]) if name == "cond" else list(parameters.values())
-    inner = [x for x in programs if isinstance(x, (Jaxpr, ClosedJaxpr))]
-    if inner:
+    if inner := programs_in(equation):
         repeated = parameters["length"] if name == "scan" else 1
-        jaxprs = [x.jaxpr if isinstance(x, ClosedJaxpr) else x for x in inner]
-        return repeated * sum(_of_one(equation) for jaxpr in jaxprs for equation in jaxpr.eqns)
+        return repeated * sum(_of_one(equation) for jaxpr in inner for equation in jaxpr.eqns)
     if name in _WITHOUT_OPERATIONS:
         return 0
     if name == "dot_general":

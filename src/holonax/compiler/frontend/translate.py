@@ -191,10 +191,18 @@ def _unflatten(nodes: list[Node], shapes: list[tuple[int, ...]]) -> list[np.ndar
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
+def _sizes_of_scan(parameters: dict[str, Any]) -> tuple[int, int]:
+    """Numbers of constants and of carried arrays, which JAX tells in another way from 0.11 on."""
+    if "num_consts" in parameters:
+        return parameters["num_consts"], parameters["num_carry"]
+    consts, carried, _ = parameters["ft_in"].unpack()
+    return len(consts), len(carried)
+
+
 @primitive("scan")
 def _scan(build: Build, equation: Any, *inputs: Any) -> list:
     parameters = equation.params
-    consts, carried = parameters["num_consts"], parameters["num_carry"]
+    consts, carried = _sizes_of_scan(parameters)
     fixed, carry, xs = inputs[:consts], list(inputs[consts : consts + carried]), inputs[consts + carried :]
     length = parameters["length"]
     if length > MOST_ITERATIONS:
