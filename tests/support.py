@@ -30,7 +30,6 @@ FEW = (hx.EulerA(), hx.Rattle(), hx.Kicked(), hx.Lobatto32())
 
 BRIEF = {
     "ellipsoid": (hx.EulerPrinted(),),
-    "double_pendulum": (hx.EulerA(),),
     "chain": (hx.Rattle(),),
     "oscillator": (hx.Lobatto(3),),
 }

@@ -27,7 +27,7 @@ from holonax.engines.cuda import emit as cuda_emit
 from holonax.engines.llvm import instructions as llvm_instructions
 from holonax.engines.xla import emit as xla_emit
 from holonax.simulation import simulate as ensemble
-from support import entry, mostly, quick_jit
+from support import entry, heavy, mostly, quick_jit
 
 
 def values(nodes, known):
@@ -350,7 +350,7 @@ def collatz(q):
     return jnp.stack([lax.while_loop(lambda state: state[0] > 1.0, body, (q[0], 0.0 * q[0]))[1]])
 
 
-@pytest.mark.parametrize("engine", ["llvm", "xla"])
+@pytest.mark.parametrize("engine", ["llvm", heavy("xla")])
 def test_loops_and_branches_that_differ_between_lanes(engine):
     def branch(q):
         return lax.cond(q[0] > 2.0, lambda: jnp.sin(q), lambda: q * q)

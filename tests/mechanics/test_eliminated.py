@@ -62,6 +62,7 @@ def test_the_drift_keeps_the_hidden_constraint(name):
         assert np.abs(rate).max() < 1e-11
 
 
+@pytest.mark.study
 def test_the_parts_are_those_of_the_whole():
     e = entry("ellipsoid")
     q, p = e.start.q, e.start.p

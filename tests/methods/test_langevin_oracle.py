@@ -276,6 +276,7 @@ def test_metropolis_agrees_with_the_oracle_on_a_chain():
     assert outcomes("chain", 0.7, 7) >= BOTH
 
 
+@pytest.mark.study
 def test_metropolis_agrees_with_the_oracle_where_a_step_is_not_solved():
     """No multiplier brings the tip of a tangent longer than the radius back to the sphere."""
     s = exact.PENDULUM
@@ -283,6 +284,7 @@ def test_metropolis_agrees_with_the_oracle_where_a_step_is_not_solved():
     assert outcomes("pendulum", 1.5, 1, start, splitting="OBABO", friction=0.0) == {exact.UNSOLVED}
 
 
+@pytest.mark.study
 def test_metropolis_agrees_with_the_oracle_where_a_step_cannot_be_undone():
     s = exact.WAVE
     start = s.q0, s.momentum(s.q0, s.v0)

@@ -11,7 +11,7 @@ from holonax.numerics.linear import Elimination
 from holonax.numerics.structure import Sketch, SparseElimination
 from support import heavy, quick_jit
 
-BEADS = 40
+BEADS = 20
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 import holonax as hx
 from holonax.studies import strong_orders
 from holonax.studies.fit import fitted_order
-from support import entry, fitted_slope, quick_jit, within
+from support import entry, fitted_slope, heavy, quick_jit, within
 
 FREE = hx.System(lambda q, v: 0.5 * v @ v, noise=lambda q: q, n=1)  # dq = p dt, dp = dW
 START = hx.start(FREE, q=[0.0], v=[1.0])
@@ -62,7 +62,7 @@ def test_a_known_error_is_found_with_its_constant_and_order(order):
     np.testing.assert_allclose(study["q"].mean_abs, study["q"].error, rtol=1e-9)
 
 
-@pytest.mark.parametrize("refine", [2, 4])
+@pytest.mark.parametrize("refine", [2, heavy(4)])
 def test_a_coarse_reference_of_the_same_method_does_not_bias_the_strong_order(refine):
     """Without H the error is h sqrt(t1/12) in root mean square, against itself sqrt((h^2 - h_ref^2) t1/12)."""
     against_exact = strong(Known(blind=True), Known())

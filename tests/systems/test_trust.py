@@ -185,7 +185,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", ["solve", *map(heavy, ("slogdet", "inv", "det", "cholesky", "expm"))])
+@pytest.mark.parametrize("name", [*map(heavy, ("solve", "slogdet", "inv", "det", "cholesky", "expm"))])
 def test_linear_algebra_in_a_lagrangian_is_translated(name):
     system = hx.System(lambda q, v: 0.5 * v @ v - 0.1 * FUNCTIONS[name](q), lambda q: q @ q - 1.0, n=4)
     start = hx.start(system, [0.6, 0.0, 0.8, 0.0], [0.0, 1.0, 0.0, 0.5])
