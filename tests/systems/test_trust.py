@@ -41,6 +41,21 @@ def test_noise_along_the_normal_changes_nothing():
     np.testing.assert_allclose(runs[0].q, runs[1].q, atol=1e-9)
 
 
+@pytest.mark.parametrize("method", [hx.EulerA(), heavy(hx.Rattle()), heavy(hx.Kicked()), heavy(hx.Lobatto(3))], ids=str)
+def test_a_coordinate_that_stays_at_zero_is_solved_to_round_off(method):
+    """There its constraint is a product, so that nothing cancels in it, while the momenta along it do."""
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v - 0.3 * q[2], lambda q: q[2] * jnp.exp(0.3 * q[0]), lambda q: 0.5 * q, n=3
+    )
+    start = hx.start(system, [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+    run = hx.simulate(system, method, start, t1=1.0, h=0.02, paths=16, engine="llvm")  # a failure would be an error
+    assert np.abs(run.q[..., 2]).max() < 1e-16
+    noise = hx.increments(system, h=0.02, steps=50, seed=0)
+    path = jax.jit(lambda start: hx.integrate(system, method, start, noise))(start)
+    assert not path.report.status.any()
+    np.testing.assert_allclose(path.q, run.q[0], atol=1e-12)
+
+
 def test_only_a_root_on_another_sheet_is_a_status_of_its_own():
     system = hx.System(lambda q, v: 0.5 * v @ v, lambda q: q[0] ** 2 - q[1] ** 2 - 1.0, n=2)
     start = hx.start(system, [5**0.5, 2.0], [-6 / 5**0.5, -3.0])

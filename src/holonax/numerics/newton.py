@@ -209,7 +209,7 @@ root_p.multiple_results = True
 
 def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions: int, sketch: Sketch) -> list:
     def evaluate(x: Array) -> tuple[Array, Array]:
-        values, magnitudes = with_magnitudes(equations, constants, x)
+        values, magnitudes = with_magnitudes(equations, constants, x, motions)
         return jnp.concatenate(values), jnp.concatenate(magnitudes)
 
     def residual(x: Array) -> list[Array]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
@@ -37,9 +38,23 @@ _AS_A_WHOLE = {"custom_linear_solve", "cond", "scan", "while"}
 """What must not see one of its arguments vary alone: a matrix in several forms, or programs that hold one."""
 
 
-def with_magnitudes(jaxpr: Jaxpr, constants: Any, *arguments: Array) -> tuple[list[Array], list[Array]]:
-    """Values and magnitudes of a traced function; what is not a floating-point number has the magnitude 0."""
-    return _run(jaxpr, [*map(_fresh, constants)], [*map(_fresh, arguments)])
+def with_magnitudes(jaxpr: Jaxpr, constants: Any, x: Array, motions: int = 0) -> tuple[list[Array], list[Array]]:
+    """Values and magnitudes of a function of x, whose first entries are motions, if so told."""
+    size = jnp.abs(x)
+    if motions:
+        slack = beside_others(x.dtype) * jnp.max(size[:motions])
+        size = size + jnp.where(np.arange(x.size) < motions, slack, 0.0)
+    return _run(jaxpr, [*map(_fresh, constants)], [(x, size)])
+
+
+def beside_others(dtype: Any) -> float:
+    """The part of the largest motion that counts towards the magnitude of every other one.
+
+    A coordinate that stays at zero while others move, as z does where $z e^x = 0$, is all magnitude: nothing cancels in
+    its constraint, which would have to vanish exactly.  Momenta along it do cancel, and leave the round-off of their
+    round-off in its motion.
+    """
+    return float(jnp.finfo(dtype).eps) ** 0.75
 
 
 def _run(jaxpr: Jaxpr, constants: list, arguments: list) -> tuple[list, list]:

@@ -5,17 +5,24 @@
 
 from __future__ import annotations
 
-from holonax.compiler.ir.graph import Build, Node, evaluated
+from holonax.compiler.ir.graph import Build, Node, combined, evaluated
 from holonax.compiler.ir.operations import FLOATS, OPERATIONS
+from holonax.numerics.roundoff import beside_others
 
 
-def magnitudes(build: Build, rows: list[Node], moves_are_small: bool = False) -> list[Node]:
-    """The magnitude of each row, as an expression of the same unknowns.
+def magnitudes(
+    build: Build, rows: list[Node], motions: list[Node] | None = None, moves_are_small: bool = False
+) -> list[Node]:
+    """The magnitude of each row, as an expression of the same unknowns, of which some are `motions`.
 
     Where `moves_are_small`, a place $q + hV$ counts as itself instead of as $|q| + |hV|$: that costs less, and is less
     only for a coordinate that moves to zero.
     """
     known: dict[Node, Node] = {}
+    slack: dict[Node, Node] = {}
+    if motions and rows:
+        largest = combined(build.larger, [abs(x) for x in motions])
+        slack = dict.fromkeys(motions, beside_others(rows[0].dtype) * largest)
     sums = _sums(rows) if moves_are_small else set()
 
     def sources(node: Node) -> tuple[Node, ...]:
@@ -26,6 +33,8 @@ def magnitudes(build: Build, rows: list[Node], moves_are_small: bool = False) ->
     def size(node: Node) -> Node:
         if sources(node):
             return _magnitude(build, node, [known[x] for x in node.args])
+        if node in slack:
+            return abs(node) + slack[node]
         return abs(node) if node.dtype in FLOATS else build.number(0, rows[0].dtype)
 
     return evaluated(rows, known, sources, size)

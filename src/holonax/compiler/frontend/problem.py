@@ -38,7 +38,7 @@ class Problem:
         self.rows, self.jacobian = [rows[i] for i in kept], [jacobian[i] for i in kept]
         self.home = _home(kept, self.others)
         self.multipliers = {place for place, j in enumerate(self.others) if j >= motions}
-        self.magnitudes = magnitudes(build, self.rows)
+        self.magnitudes = magnitudes(build, self.rows, unknowns[:motions])
         self.rough_magnitudes = magnitudes(build, self.rows, moves_are_small=True)
         self.bound = newton.bound(self.dtype)
         self.total = all(map(is_total, self.rows))
