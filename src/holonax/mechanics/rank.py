@@ -44,9 +44,14 @@ class Dense(NamedTuple):
         known = np.where(finite[:, None, None], M, np.eye(M.shape[-1]))
         there = np.isfinite(G).all(axis=(1, 2))
         slopes = np.where(there[:, None, None], G, 1.0)
-        mass = conditioning(known)
-        known = np.where((mass > 0.0)[:, None, None], known, np.eye(M.shape[-1]))
-        both = slopes @ np.linalg.solve(known, np.swapaxes(slopes, 1, 2))
+        masses = np.diagonal(known, axis1=1, axis2=2)
+        if np.count_nonzero(known) == np.count_nonzero(masses):  # a factorisation would take long if there are many
+            mass = np.where(np.all(masses != 0.0, axis=1), 1.0, 0.0)
+            both = slopes @ np.swapaxes(slopes / np.where(masses == 0.0, 1.0, masses)[:, None], 1, 2)
+        else:
+            mass = conditioning(known)
+            known = np.where((mass > 0.0)[:, None, None], known, np.eye(M.shape[-1]))
+            both = slopes @ np.linalg.solve(known, np.swapaxes(slopes, 1, 2))
         return Rank(mass, conditioning(slopes), conditioning(both), sizes(G), finite, there)
 
 

@@ -93,15 +93,18 @@ class Sketch:
         if size < WORTHWHILE or (found := pattern(self.jaxpr, self.constants)) is None:
             return None
         rows, columns = found
-        n = self.motions
+        n, k = self.motions, size - self.motions
+        dense = max(k**3 / 3 + n * k, n**2)
+        products = np.sum(np.bincount(columns, minlength=size)[:n].astype(float) ** 2)  # of what the motions touch
+        if PER_OPERATION * products > dense:
+            return None
         first = rows < n
         momenta = colour(rows[first], columns[first], (n, size))
-        constraints = colour(rows[~first] - n, columns[~first], (size - n, size))
+        constraints = colour(rows[~first] - n, columns[~first], (k, size))
         if (momenta.number + constraints.number) * PER_OPERATION > size:
             return None
         where = np.argsort(~first, kind="stable")
         plan = analyse(rows[where], columns[where], n, size)
-        dense = (size - n) ** 3 / 3 + n * (size - n)
         return Structure(momenta, constraints, plan) if PER_OPERATION * plan.operations < dense else None
 
 
