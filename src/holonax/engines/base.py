@@ -25,11 +25,13 @@ class Runner(ABC):
         workers: how many calls may run at a time.
         name: of the engine.
         fallback: if another engine was meant, why it cannot serve.
+        how: what is to be said of the way in which it runs.
         sparse: whether that is the right way all the same, because equations are large and sparse.
     """
 
     name: str
     fallback: str | None = None
+    how: str | None = None
     sparse: bool = False
     chunk: int
     grain: int

@@ -152,7 +152,8 @@ def _result(plan: Plan, program: Runner, recorder: Recorder, begin: float, ready
 def _why(asked: str, program: Runner) -> str:
     if program.fallback is not None:
         return f"the {program.fallback}"
-    return "the fastest that this machine has" if asked == "auto" else "asked for"
+    why = "the fastest that this machine has" if asked == "auto" else "asked for"
+    return why if program.how is None else f"{why}, {program.how}"
 
 
 def _judge(plan: Plan, run: Run) -> None:

@@ -12,10 +12,13 @@ import numpy as np
 
 from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
+from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
 from holonax.engines.base import ROWS, cores
 from holonax.engines.lanes import LaneRunner
+from holonax.engines.llvm.array_runner import ArrayRunner
 from holonax.engines.llvm.kernel import KERNEL, kernel
+from holonax.engines.llvm.machine import compile_module
 from holonax.mechanics.noise import normal_pairs_p
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
@@ -56,20 +59,9 @@ def machine_code(program: Program, width: int) -> tuple[Any, Any]:
     """The kernel as a function of four pointers and four sizes, and what must be kept alive with it."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     attributes = ORDER_FOR if llvm.get_process_triple().startswith("x86_64") else ()
-    parsed = llvm.parse_assembly(kernel(program, width, *attributes))
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        reloc="pic",
-        codemodel="small",  # constants next to the code, reached without loading their address
-    )
-    compiler = llvm.create_mcjit_compiler(parsed, machine, use_lmm=True)  # code and constants close together
-    compiler.finalize_object()
-    return SIGNATURE(compiler.get_function_address(KERNEL)), compiler
+    address, compiler = compile_module(kernel(program, width, *attributes), KERNEL)
+    return SIGNATURE(address), compiler
 
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4)
@@ -149,6 +141,12 @@ class LlvmRunner(LaneRunner):
         return carried, *self.split(rows)
 
 
-def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner:
-    """Trace, fold and compile."""
-    return LlvmRunner(compile_step(system, method, n, dtype, TARGET))
+def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner | ArrayRunner:
+    """Trace, fold and compile: as single numbers, or with loops over arrays where these would be too many."""
+    try:
+        return LlvmRunner(compile_step(system, method, n, dtype, TARGET, times=1))
+    except TooLong as length:
+        try:
+            return ArrayRunner(system, method, n, dtype, str(length))
+        except Untranslatable:
+            return LlvmRunner(compile_step(system, method, n, dtype, TARGET))
