@@ -102,6 +102,7 @@ def test_molecules_start_apart(molecules):
     assert all(np.linalg.norm(nearest(a - b, e.facts["box"])) > 0.22 for a, b in pairs)
 
 
+@pytest.mark.study
 def test_the_energy_of_water_is_kept():
     e = entry("water")
     seen = {"H": hx.Moments(e.system.energy, over="time")}

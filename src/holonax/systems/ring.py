@@ -42,15 +42,15 @@ def ring(beads: int = 6, sigma: float = 0.3) -> Entry:
     return Entry("ring", system, begin, symmetries)
 
 
-def momentum(axis: int, q: Array, p: Array) -> Array:
+def total_momentum(axis: int, q: Array, p: Array) -> Array:
     """Of particles in space, along an axis."""
     return jnp.sum(p.reshape(-1, 3)[:, axis])
 
 
-def angular_momentum(axis: int, q: Array, p: Array) -> Array:
+def total_angular_momentum(axis: int, q: Array, p: Array) -> Array:
     """Of particles in space, about an axis."""
     return jnp.sum(jnp.cross(q.reshape(-1, 3), p.reshape(-1, 3))[:, axis])
 
 
-MOMENTA = {"P": momentum, "J": angular_momentum}
+MOMENTA = {"P": total_momentum, "J": total_angular_momentum}
 AXES = tuple(enumerate("xyz"))

@@ -13,7 +13,7 @@ from holonax.inputs.checks import at_least, positive, real_number
 from holonax.mechanics.start import start
 from holonax.mechanics.system import System
 from holonax.systems.entry import Entry
-from holonax.systems.ring import AXES, momentum
+from holonax.systems.ring import AXES, total_momentum
 
 MASSES = np.array([15.9994, 1.008, 1.008])  # u
 CHARGES = np.array([-0.8476, 0.4238, 0.4238])  # e
@@ -69,7 +69,7 @@ def water(molecules: int = 8, density: float = 997.0, temperature: float = 300.0
     )
     begin = start(system, *_crystal(molecules, box, temperature))
     facts = {"box": box, "cutoff": box / 2, "degrees_of_freedom": 6 * molecules - 3}
-    return Entry("water", system, begin, {f"P_{axis}": partial(momentum, number) for number, axis in AXES}, facts)
+    return Entry("water", system, begin, {f"P_{axis}": partial(total_momentum, number) for number, axis in AXES}, facts)
 
 
 def _potential(molecules: int, box: float) -> Callable[[Array], Array]:
