@@ -32,6 +32,7 @@ BRIEF = {
     "ellipsoid": (hx.EulerPrinted(),),
     "chain": (hx.Rattle(),),
     "oscillator": (hx.Lobatto(3),),
+    "ring": (hx.EulerA(),),
 }
 """A method on a system takes seconds to compile: `make test` takes all but the LONG ones on the pendulum, and these."""
 
@@ -96,9 +97,16 @@ def quick_jit(function=None, **options):
     return jax.jit(function, compiler_options=QUICKLY, **options)
 
 
+SMALL = {"net": {"rows": 2, "columns": 2}, "water": {"molecules": 2, "density": 150.0}}
+"""Arguments of systems that are large by default; at this density the cutoff is beyond the neighbours."""
+
+UNIT = {"water": 2.0**-5}
+"""Of time, where it is not 1: steps are shorter by this factor."""
+
+
 @functools.cache
 def entry(name):
-    return getattr(hx.systems, name)()
+    return getattr(hx.systems, name)(**SMALL.get(name, {}))
 
 
 @functools.cache

@@ -8,23 +8,29 @@ import pytest
 import holonax as hx
 from holonax import compiler, engines
 from holonax.engines import lanes, plain
-from support import AVAILABLE, METHODS, entry, heavy, mostly, unless_too_large
+from support import AVAILABLE, METHODS, UNIT, entry, heavy, mostly, unless_too_large
 
 MOSTLY = mostly(AVAILABLE)
 SOME = [("pendulum", hx.EulerA()), ("chain", hx.Rattle()), ("oscillator", hx.Lobatto(3))]
+SOME += [("ring", hx.EulerA()), ("net", hx.EulerA()), ("diamond", hx.EulerA()), ("water", hx.EulerA())]
 SOME += [heavy("pendulum", hx.EulerMaruyama()), heavy("torus", hx.EulerB()), heavy("ellipsoid", hx.EulerPrinted())]
 ALL = [(name, method) for name in hx.systems.names() for method in METHODS]
 
 
+def size(name):
+    """Of a step."""
+    return 2.0**-8 * UNIT.get(name, 1.0)
+
+
 def run(name, method, engine, **arguments):
-    e = entry(name)
-    defaults = {"t1": 100 * 2.0**-8, "h": 2.0**-8, "paths": 5, "seed": 3, "save_every": 50, "progress": False}
+    e, h = entry(name), size(name)
+    defaults = {"t1": 100 * h, "h": h, "paths": 5, "seed": 3, "save_every": 50, "progress": False}
     return hx.simulate(e.system, method, e.start, engine=engine, **(defaults | arguments))
 
 
 def plain_end(name, method, path):
     e = entry(name)
-    noise = hx.increments(e.system, h=2.0**-8, steps=100, seed=3, path=path)
+    noise = hx.increments(e.system, h=size(name), steps=100, seed=3, path=path)
     return jax.jit(lambda noise: hx.integrate(e.system, method, e.start, noise))(noise)
 
 
