@@ -144,6 +144,19 @@ def colour(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> Col
     return ColouredRows(rows, columns, np.asarray(by_column), forwards, False)
 
 
+def entries_of(function: Callable[[Array], Array], x: Array) -> tuple[np.ndarray, np.ndarray, Array]:
+    """Rows, columns and values of a Jacobian: all of them, or those that may not be zero where they are few."""
+    traced = jax.make_jaxpr(function)(x)
+    size = (traced.out_avals[0].size, x.size)  # type: ignore[attr-defined]
+    found = pattern(traced.jaxpr, traced.consts) if max(size) >= WORTHWHILE else None
+    if found is not None:
+        coloured = colour(*found, size)
+        if coloured.number * PER_OPERATION < x.size:
+            return coloured.rows, coloured.columns, coloured.entries(function, x)
+    rows, columns = (np.ravel(i) for i in np.indices(size))
+    return rows, columns, jnp.ravel(jax.jacfwd(function)(x))
+
+
 class SparseElimination:
     """As `holonax.numerics.linear.Elimination`, with entries instead of matrices."""
 
