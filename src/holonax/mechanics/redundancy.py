@@ -40,10 +40,12 @@ DEPENDENT = 1e-12
 """Below this it does depend on them, at least here."""
 
 HOLDS = 1e-10
-"""What is left of a constraint where it holds, compared with its magnitude."""
+"""What is left of a constraint on S, compared with its magnitude."""
 
-NEARBY = (1e-2, 1e-3, 1e-4, 1e-5)
-"""How far the points nearby are, of the size of q: the next one where the way back to S is not found."""
+NEARBY = {1e-2: 1e-10, 1e-3: 1e-10, 1e-4: 1e-12, 1e-5: 1e-14}
+"""How far the points nearby are, of the size of q, and what is left there of a redundant constraint.  Of one that is
+dependent at a single point, about the square of the distance is left.  Where a singular point is near, or the way back
+to S is not found, points that are nearer may still tell."""
 
 LOOKED_AT = 32
 """Paths at whose starts is looked; the others are watched as they run."""
@@ -101,9 +103,9 @@ class _Slopes(NamedTuple):
     values: Any  # of g' M^-1/2
     distance: Any  # of g from zero, compared with its magnitude
 
-    def dependent(self, least: float, first: tuple[int, ...] = ()) -> dict[int, float]:
+    def dependent(self, least: float, wanted: tuple[int, ...] = ()) -> dict[int, float]:
         """Suspects, and the part of its length that each keeps."""
-        return dependent_rows(Entries(*(np.asarray(x) for x in self[:3])), least, first)
+        return dependent_rows(Entries(*(np.asarray(x) for x in self[:3])), least, wanted)
 
 
 def _redundant_at(system: System, at: Point) -> tuple[int, ...]:
@@ -112,6 +114,8 @@ def _redundant_at(system: System, at: Point) -> tuple[int, ...]:
     if not np.isfinite(slopes.values).all():
         return ()  # which the checks of a start refuse, and say why
     while suspects := slopes.dependent(SUSPECT, added):
+        if np.any(slopes.distance > HOLDS):
+            break  # likewise: these are no points of S
         left = _left_nearby(replace(system, redundant=tuple(suspects)), at)
         if left is None:
             raise StartError(
@@ -119,7 +123,7 @@ def _redundant_at(system: System, at: Point) -> tuple[int, ...]:
                 "and no point of S near q was found to tell whether they follow from them: too near to a singular "
                 "point; start elsewhere, or name the redundant ones: hx.System(..., redundant=(...))"
             )
-        free = [number for number, x in zip(sorted(suspects), left, strict=True) if x > HOLDS]
+        free = [number for number, x in zip(sorted(suspects), left, strict=True) if x > 0.0]
         if not free:
             break
         worst = max(free, key=lambda number: suspects[number])
@@ -155,13 +159,17 @@ def _projected(system: System, at: Point) -> Point:
 
 
 def _left_nearby(system: System, at: Point) -> np.ndarray | None:
-    """What is left of the implied constraints, at most, at points of S near these; None if such are not found."""
-    program = _neighbours(system.form)
-    for far in NEARBY:
+    """What is left of the implied constraints at points of S near these, 0 for round-off; None if none are found."""
+    program, found = _neighbours(system.form), None
+    for far, round_off in NEARBY.items():
         left, status = program(*at, far)
         if np.all(status == Status.CONVERGED):
-            return np.max(left, axis=0)
-    return None
+            left = np.max(left, axis=0)
+            left = np.where(left > round_off, left, 0.0)
+            found = left if found is None else np.minimum(found, left)
+            if not found.any():
+                break
+    return found
 
 
 @remembered

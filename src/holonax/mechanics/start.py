@@ -279,6 +279,12 @@ def _check(point: _Point) -> None:
         rank.constraints,
     )
     demand(
+        (rank.both > FULL_RANK) | (rank.constraints > 1e-5),  # whose square it is, if the mass is positive
+        f"the constraints are nearly dependent ({rank.measure} of g' L_vv^-1 g'^T reach down to {{:.1e}} of "
+        f"{rank.compared}), too nearly for round-off; start elsewhere, or change the constraints",
+        rank.both,
+    )
+    demand(
         rank.both > FULL_RANK,
         "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
         rank.both,

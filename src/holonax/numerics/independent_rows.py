@@ -28,16 +28,16 @@ class Entries(NamedTuple):
     values: np.ndarray
 
 
-def dependent_rows(matrix: Entries, least: float, first: Collection[int] = ()) -> dict[int, float]:
+def dependent_rows(matrix: Entries, least: float, wanted: Collection[int] = ()) -> dict[int, float]:
     """Rows that keep no more than the `least` part of their length beside the others, and the part that they keep.
 
-    Rows that are to come `first` are taken as independent.
+    Rows that are `wanted` are taken beside the others, however little they keep.
     """
     found: dict[int, float] = {}
     for rows in groups(matrix.rows, matrix.columns):
         if 1 < len(rows) <= LARGEST_GROUP:
-            wanted = [place for place, row in enumerate(rows) if row in first]
-            found |= {int(rows[i]): kept for i, kept in _left_over(_dense(matrix, rows), least, wanted).items()}
+            places = [place for place, row in enumerate(rows) if row in wanted]
+            found |= {int(rows[i]): kept for i, kept in _left_over(_dense(matrix, rows), least, places).items()}
     return found
 
 
@@ -67,7 +67,7 @@ def _dense(matrix: Entries, rows: np.ndarray) -> np.ndarray:
     return dense
 
 
-def _left_over(dense: np.ndarray, least: float, first: list[int]) -> dict[int, float]:
+def _left_over(dense: np.ndarray, least: float, wanted: list[int]) -> dict[int, float]:
     """Of one group: what is left of the rows when no other keeps more than the least part of its length."""
     size = np.abs(dense).max(axis=2, keepdims=True)  # squares might overflow
     dense = dense / np.where(size > 0.0, size, 1.0)
@@ -76,9 +76,12 @@ def _left_over(dense: np.ndarray, least: float, first: list[int]) -> dict[int, f
     left = np.ones(dense.shape[1], bool)
     while left.any():
         kept = np.where(left, np.linalg.norm(rest, axis=2).min(axis=0), 0.0)
-        row = first.pop(0) if first else int(np.argmax(kept >= ALIKE * kept.max()))
-        if kept[row] == 0.0 or (kept.max() <= least and not first):
-            return {int(i): float(kept[i]) for i in np.flatnonzero(left)}
+        row = int(np.argmax(kept >= ALIKE * kept.max()))
+        if kept.max() <= least:
+            still = [i for i in wanted if kept[i] > 0.0]
+            if not still:
+                return {int(i): float(kept[i]) for i in np.flatnonzero(left)}
+            row = still[0]
         left[row] = False
         direction = rest[:, row] / np.linalg.norm(rest[:, row], axis=1, keepdims=True)
         for _ in range(2):  # twice is enough (Kahan): what is left is orthogonal to round-off
