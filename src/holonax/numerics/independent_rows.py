@@ -36,8 +36,8 @@ def dependent_rows(matrix: Entries, least: float, wanted: Collection[int] = ()) 
     found: dict[int, float] = {}
     for rows in groups(matrix.rows, matrix.columns):
         if 1 < len(rows) <= LARGEST_GROUP:
-            places = [place for place, row in enumerate(rows) if row in wanted]
-            found |= {int(rows[i]): kept for i, kept in _left_over(_dense(matrix, rows), least, places).items()}
+            ways = (rows, rows[::-1]) if len(matrix.values) > 1 else (rows,)  # paths may not agree in one of them
+            found |= min((_left_over(matrix, way, least, wanted) for way in ways), key=len)
     return found
 
 
@@ -63,12 +63,14 @@ def _dense(matrix: Entries, rows: np.ndarray) -> np.ndarray:
     here = np.flatnonzero(np.isin(matrix.rows, rows))
     columns, column = np.unique(matrix.columns[here], return_inverse=True)
     dense = np.zeros((len(matrix.values), len(rows), len(columns)))
-    dense[:, np.searchsorted(rows, matrix.rows[here]), column] = matrix.values[:, here]
+    order = np.argsort(rows)
+    dense[:, order[np.searchsorted(rows, matrix.rows[here], sorter=order)], column] = matrix.values[:, here]
     return dense
 
 
-def _left_over(dense: np.ndarray, least: float, wanted: list[int]) -> dict[int, float]:
+def _left_over(matrix: Entries, rows: np.ndarray, least: float, wanted: Collection[int]) -> dict[int, float]:
     """Of one group: what is left of the rows when no other keeps more than the least part of its length."""
+    dense = _dense(matrix, rows)
     size = np.abs(dense).max(axis=2, keepdims=True)  # squares might overflow
     dense = dense / np.where(size > 0.0, size, 1.0)
     length = np.linalg.norm(dense, axis=2, keepdims=True)
@@ -78,9 +80,9 @@ def _left_over(dense: np.ndarray, least: float, wanted: list[int]) -> dict[int, 
         kept = np.where(left, np.linalg.norm(rest, axis=2).min(axis=0), 0.0)
         row = int(np.argmax(kept >= ALIKE * kept.max()))
         if kept.max() <= least:
-            still = [i for i in wanted if kept[i] > 0.0]
+            still = [i for i, number in enumerate(rows) if number in wanted and kept[i] > 0.0]
             if not still:
-                return {int(i): float(kept[i]) for i in np.flatnonzero(left)}
+                return {int(rows[i]): float(kept[i]) for i in np.flatnonzero(left)}
             row = still[0]
         left[row] = False
         direction = rest[:, row] / np.linalg.norm(rest[:, row], axis=1, keepdims=True)

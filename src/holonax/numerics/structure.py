@@ -94,6 +94,8 @@ class Sketch:
             return None
         rows, columns = found
         n, k = self.motions, size - self.motions
+        if np.count_nonzero((rows == columns) & (rows < n)) < n:
+            return None  # a mass with zeros on its diagonal needs exchanges of rows, which only dense elimination makes
         dense = max(k**3 / 3 + n * k, n**2)
         products = np.sum(np.bincount(columns, minlength=size)[:n].astype(float) ** 2)  # of what the motions touch
         if PER_OPERATION * products > dense:

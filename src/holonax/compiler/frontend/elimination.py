@@ -118,8 +118,8 @@ def _floor(build: Build, pivot: Node, row: Row) -> Node:
 def definite(order: Order, rows: list[Row], home: list[int], motions: int) -> bool:
     r"""Whether an elimination is as good as any, at every state: its pivots are constants, or those of a definite mass.
 
-    Symmetric elimination of a definite matrix needs no exchanges (Higham, *Accuracy and Stability*, 10), and a mass that
-    is definite at random states is so wherever it is not singular between them.  Otherwise a pivot may vanish although
+    Symmetric elimination of a definite matrix needs no exchanges (Higham, *Accuracy and Stability*, 10), and a mass
+    that is definite at random states is so wherever it is not singular between them.  Otherwise a pivot may vanish although
     the mass does not: $\begin{pmatrix} q & 1 \\ 1 & 0 \end{pmatrix}$ at $q = 0$.
     """
     signs = set()
@@ -127,7 +127,7 @@ def definite(order: Order, rows: list[Row], home: list[int], motions: int) -> bo
         alone = sum(c < motions for c in rows[i]) == 1
         if j < motions and not (alone and j == home[i]):
             signs.add(np.sign(pivot.value) if pivot.is_constant else sign if j == home[i] else 0)
-    return len(signs) <= 1 and 0 not in signs or all(pivot.is_constant for *_, pivot in order)
+    return (len(signs) <= 1 and 0 not in signs) or all(pivot.is_constant for *_, pivot in order)
 
 
 def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]:

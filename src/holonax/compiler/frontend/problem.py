@@ -101,7 +101,9 @@ class Problem:
         scales = [build.number(_scale(row), self.dtype) for row in rows]
         rows = [{j: scale * x for j, x in row.items()} for scale, row in zip(scales, rows, strict=True)]
         right = [-(scale * value) for scale, value in zip(scales, values, strict=True)]
-        pivots, singular, order = eliminate(build, rows, right, self.size, self.home, self.multipliers, self.order, self.floored)
+        pivots, singular, order = eliminate(
+            build, rows, right, self.size, self.home, self.multipliers, self.order, self.floored
+        )
         self.order = order
         wrong = [-(sign * pivot) for _, j, sign, pivot in order if sign and j in self.multipliers]
         zero = build.number(0, self.dtype)
