@@ -72,7 +72,7 @@ def linkage(**options):
 
 
 def at_angle(angle):
-    return (GROUND + [np.cos(angle), np.sin(angle)]).ravel(), np.tile([-np.sin(angle), np.cos(angle)], 3)
+    return (GROUND + np.array([np.cos(angle), np.sin(angle)])).ravel(), np.tile([-np.sin(angle), np.cos(angle)], 3)
 
 
 @pytest.mark.study

@@ -101,7 +101,8 @@ def most_dependent(system: System, q: Any) -> str:
         if not size.all():
             return f"the gradient of constraint {int(np.argmin(size))} vanishes"
         which = int(np.argmin(margins))
-        return f"constraint {_number(system, which, len(size))} depends most on the others: its pivot is {margins[which]:.1e} of what it was"
+        number = _number(system, which, len(size))
+        return f"constraint {number} depends most on the others: its pivot is {margins[which]:.1e} of what it was"
     G = np.asarray(found.G)
     size = sizes(G)
     if len(G) == 0 or not np.isfinite(G).all():

@@ -110,7 +110,7 @@ class _Slopes(NamedTuple):
 
 def _redundant_at(system: System, at: Point) -> tuple[int, ...]:
     """Numbers of the constraints that follow from the others at these points of S and near them."""
-    slopes, added = _slopes(system.form)(*at), ()
+    slopes, added = _slopes(system.form)(*at), tuple[int, ...]()
     if not np.isfinite(slopes.values).all():
         return ()  # which the checks of a start refuse, and say why
     while suspects := slopes.dependent(SUSPECT, added):
@@ -119,9 +119,9 @@ def _redundant_at(system: System, at: Point) -> tuple[int, ...]:
         left = _left_nearby(replace(system, redundant=tuple(suspects)), at)
         if left is None:
             raise StartError(
-                f"constraints {sorted(suspects)} keep only {max(suspects.values()):.1e} of their gradients beside the others, "
-                "and no point of S near q was found to tell whether they follow from them: too near to a singular "
-                "point; start elsewhere, or name the redundant ones: hx.System(..., redundant=(...))"
+                f"constraints {sorted(suspects)} keep only {max(suspects.values()):.1e} of their gradients beside the "
+                "others, and no point of S near q was found to tell whether they follow from them: too near to a "
+                "singular point; start elsewhere, or name the redundant ones: hx.System(..., redundant=(...))"
             )
         free = [number for number, x in zip(sorted(suspects), left, strict=True) if x > 0.0]
         if not free:
@@ -154,7 +154,8 @@ def _projected(system: System, at: Point) -> Point:
         at = q, at[1]
     raise StartError(
         f"project=True found no point where all constraints hold, {distance:.1e} of their size is left: without "
-        f"{sorted(suspects)}, which look redundant, there is one; correct q, or the constraints if they contradict one another"
+        f"{sorted(suspects)}, which look redundant, there is one; correct q, or the constraints if they contradict one "
+        "another"
     )
 
 
@@ -164,9 +165,9 @@ def _left_nearby(system: System, at: Point) -> np.ndarray | None:
     for far, round_off in NEARBY.items():
         left, status = program(*at, far)
         if np.all(status == Status.CONVERGED):
-            left = np.max(left, axis=0)
-            left = np.where(left > round_off, left, 0.0)
-            found = left if found is None else np.minimum(found, left)
+            most = np.max(left, axis=0)
+            most = np.where(most > round_off, most, 0.0)
+            found = most if found is None else np.minimum(found, most)
             if not found.any():
                 break
     return found
@@ -197,7 +198,7 @@ def _onto(form: System) -> Callable[..., tuple[Array, Array]]:
 def _neighbours(form: System) -> Callable[..., tuple[Array, Array]]:
     """Of a few points of S near each point: what is left of the implied constraints there."""
 
-    def one(q: Array, direction: Array, values: dict[str, Any], far: Array) -> tuple[Array, Array]:
+    def one(q: Array, direction: Array, values: dict[str, Any], far: Any) -> tuple[Array, Array]:
         system = form.given(values)
         unit = _unit(system, q)
         near, solved = project_position(system, q + far * jnp.max(jnp.abs(q) / unit) * unit * direction, Newton())
@@ -205,7 +206,7 @@ def _neighbours(form: System) -> Callable[..., tuple[Array, Array]]:
 
     several = jax.vmap(jax.vmap(one, (None, 0, None, None)), (0, None, 0, None))
 
-    def program(q: Array, values: dict[str, Any], far: float) -> tuple[Array, Array]:
+    def program(q: Array, values: dict[str, Any], far: Any) -> tuple[Array, Array]:
         directions = jnp.asarray(np.random.default_rng(0).normal(size=(3, q.shape[1])))
         left, status = several(q, directions, values, far)
         return left.reshape(-1, left.shape[-1]), status

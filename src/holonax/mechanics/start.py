@@ -17,7 +17,7 @@ from holonax.inputs.checks import flag, instance, is_traced, not_forked, real_nu
 from holonax.inputs.parameters import Values
 from holonax.mechanics.closures import QUICKLY, keep_up, remembered
 from holonax.mechanics.projection import project_momentum, project_position
-from holonax.mechanics.rank import Dense, Sparse, jacobian, sizes
+from holonax.mechanics.rank import Dense, Rank, Sparse, jacobian, sizes
 from holonax.mechanics.redundancy import distance_from_implied, without_redundant
 from holonax.mechanics.system import State, System
 from holonax.numerics.independent_rows import LARGEST_GROUP
@@ -267,15 +267,25 @@ def _check(point: _Point) -> None:
     )
     demand(
         (point.implied <= tolerance).all(axis=1),
-        "a redundant constraint is not zero, {:.3g} of its size, where the others are: they contradict one another, or q is "
-        "off the manifold; correct q or the constraints, or pass project=True",
+        "a redundant constraint is not zero, {:.3g} of its size, where the others are: they contradict one another, or "
+        "q is off the manifold; correct q or the constraints, or pass project=True",
         point.implied.max(axis=1, initial=0.0),
     )
+    _check_rank(rank, demand)
+    demand(  # one of many may be all but at rest
+        (np.abs(point.hidden) <= tolerance * rank.gradients * sizes(point.v).max()).all(axis=1),
+        "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
+        np.abs(point.hidden).max(axis=1, initial=0.0),
+    )
+
+
+def _check_rank(rank: Rank, demand: Callable[[np.ndarray, str, np.ndarray], None]) -> None:
+    """Raise if constraints are dependent, or so nearly that nothing can be solved."""
     demand(
         rank.constraints > FULL_RANK,
         f"the constraints are dependent ({rank.measure} of g' reach down to {{:.1e}} of {rank.compared}); remove the "
-        f'redundant ones, or build the system with redundant="allow", which finds them among up to {LARGEST_GROUP} that '
-        "are connected by common coordinates",
+        f'redundant ones, or build the system with redundant="allow", which finds them among up to {LARGEST_GROUP} '
+        "that are connected by common coordinates",
         rank.constraints,
     )
     demand(
@@ -288,9 +298,4 @@ def _check(point: _Point) -> None:
         rank.both > FULL_RANK,
         "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
         rank.both,
-    )
-    demand(  # one of many may be all but at rest
-        (np.abs(point.hidden) <= tolerance * rank.gradients * sizes(point.v).max()).all(axis=1),
-        "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
-        np.abs(point.hidden).max(axis=1, initial=0.0),
     )

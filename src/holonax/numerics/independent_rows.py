@@ -37,7 +37,9 @@ def dependent_rows(matrix: Entries, least: float, wanted: Collection[int] = ()) 
     for rows in groups(matrix.rows, matrix.columns):
         if 1 < len(rows) <= LARGEST_GROUP:
             ways = (rows, rows[::-1]) if len(matrix.values) > 1 else (rows,)  # paths may not agree in one of them
-            found |= min((_left_over(matrix, way, least, wanted) for way in ways), key=len)
+            left_over: list[dict[int, float]] = [_left_over(matrix, way, least, wanted) for way in ways]
+            fewest: dict[int, float] = min(left_over, key=len)
+            found |= fewest
     return found
 
 

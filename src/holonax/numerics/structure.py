@@ -149,7 +149,7 @@ def colour(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> Col
 def entries_of(function: Callable[[Array], Array], x: Array) -> tuple[np.ndarray, np.ndarray, Array]:
     """Rows, columns and values of a Jacobian: all of them, or those that may not be zero where they are few."""
     traced = jax.make_jaxpr(function)(x)
-    size = (traced.out_avals[0].size, x.size)  # type: ignore[attr-defined]
+    size = (traced.out_avals[0].size, x.size)
     found = pattern(traced.jaxpr, traced.consts) if max(size) >= WORTHWHILE else None
     if found is not None:
         coloured = colour(*found, size)
