@@ -119,8 +119,8 @@ def definite(order: Order, rows: list[Row], home: list[int], motions: int) -> bo
     r"""Whether an elimination is as good as any, at every state: its pivots are constants, or those of a definite mass.
 
     Symmetric elimination of a definite matrix needs no exchanges (Higham, *Accuracy and Stability*, 10), and a mass
-    that is definite at random states is so wherever it is not singular between them.  Otherwise a pivot may vanish although
-    the mass does not: $\begin{pmatrix} q & 1 \\ 1 & 0 \end{pmatrix}$ at $q = 0$.
+    that is definite at random states is so wherever it is not singular between them.  Otherwise a pivot may vanish
+    although the mass does not: $\begin{pmatrix} q & 1 \\ 1 & 0 \end{pmatrix}$ at $q = 0$.
     """
     signs = set()
     for i, j, sign, pivot in order:
