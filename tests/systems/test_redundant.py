@@ -161,7 +161,7 @@ FIVE = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)]
 
 @pytest.mark.parametrize(
     ("bonds", "flat"),
-    [heavy(FIVE, 0.0), ([*FIVE, (0, 3)], 1e-4), heavy([*FIVE, (0, 3)], 1.0), heavy(FIVE, 1.0)],
+    [heavy(FIVE, 0.0), heavy([*FIVE, (0, 3)], 1e-4), heavy([*FIVE, (0, 3)], 1.0), heavy(FIVE, 1.0)],
     ids=str,
 )
 def test_diamonds_that_are_nearly_flat(bonds, flat):
