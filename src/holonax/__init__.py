@@ -23,6 +23,7 @@ from holonax.errors import (
 )
 from holonax.mechanics import eliminated
 from holonax.mechanics.noise import Increment, increments
+from holonax.mechanics.redundancy import independent
 from holonax.mechanics.start import start
 from holonax.mechanics.system import State, System
 from holonax.methods import (
@@ -101,6 +102,7 @@ __all__ = [
     "eliminated",
     "explain",
     "increments",
+    "independent",
     "integrate",
     "methods",
     "sample",

@@ -16,6 +16,7 @@ from holonax.compiler.frontend.step import trace
 from holonax.compiler.ir.program import Block, Items
 from holonax.compiler.passes.rerolling import Rolled
 from holonax.engines import ENGINES, chosen
+from holonax.errors import InputError
 from holonax.inputs.checks import choice, instance
 from holonax.mechanics.start import A_SYSTEM
 from holonax.mechanics.system import System
@@ -56,6 +57,8 @@ def explain(
     instance("method", method, Method, "pass an instance such as hx.Kicked()")
     choice("engine", engine, ("auto", *ENGINES))
     choice("dtype", dtype, ("float64", "float32"))
+    if system.redundant == "allow":
+        raise InputError('redundant="allow": what runs depends on the start; pass hx.independent(system, start)')
     name = chosen(engine)
     n = system.dimension() if n is None else n
     k, _ = system.sizes(n)

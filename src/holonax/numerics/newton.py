@@ -40,6 +40,7 @@ class Status(IntEnum):
     NON_FINITE = 3
     OTHER_BRANCH = 4
     ROUND_OFF = 5
+    NOT_IMPLIED = 6
 
     @property
     def advice(self) -> str:
@@ -59,6 +60,9 @@ _ADVICE = {
     Status.ROUND_OFF: "round-off is too large for what was asked: updates no longer shrink although a residual is "
     "left; a smaller h does not help; make nearly dependent constraints independent, use float64, or ask "
     "for less with Newton(tolerance=)",
+    Status.NOT_IMPLIED: "a redundant constraint no longer follows from the others: the path came to a state where the "
+    "constraints have another rank, beyond which they do not determine the motion; keep away from it, or use "
+    "other constraints",
 }
 
 

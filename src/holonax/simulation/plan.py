@@ -100,7 +100,7 @@ class Plan:
         untraced("parameters", parameters, INSTEAD)
         untraced("system.parameters", dict(system.parameters), INSTEAD)
         values = Values.of(system.parameters, parameters)
-        start = check_start(system, start, values)
+        system, start = check_start(system, start, values)
         paths = _number_of_paths(paths, start, values)
         times, n = Grid(save_every, steps).times, start.q.shape[-1]
         memory(

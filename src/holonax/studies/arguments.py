@@ -79,7 +79,7 @@ def plan_study(
     paths = at_least(2, "paths", paths, "a study needs at least 2 paths")
     check_counter("seed", seed)
     instance("system", system, System, A_SYSTEM)
-    start = check_start(system, start, Values.of(system.parameters, None))
+    system, start = check_start(system, start, Values.of(system.parameters, None))
     if start.q.ndim != 1:
         raise InputError(f"start.q has shape {start.q.shape}; a study starts all paths at one state")
     n = start.q.shape[-1]
