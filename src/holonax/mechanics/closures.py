@@ -49,7 +49,7 @@ def fingerprint(
     function: Callable[..., Any], n: int, arguments: int = 1, parameters: Mapping[str, Any] | None = None
 ) -> bytes:
     """Of a function of so many vectors and of parameters: of what it does, and of the values of the arrays in it."""
-    x, values = jnp.zeros(n), parameters or {}
+    x, values = jax.ShapeDtypeStruct((n,), jnp.result_type(float)), parameters or {}
     # By another function, for JAX would remember what it has traced before.
     traced = jax.make_jaxpr(lambda values, *x: function(*x, **values))(values, *[x] * arguments)
     digest = blake2b(str(traced.jaxpr).encode())

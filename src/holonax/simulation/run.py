@@ -131,7 +131,7 @@ def describe_failures(plan: Plan, run: Run) -> str:
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
     singular = run.status[path] == Status.SINGULAR
-    own = plan.system.given({name: x[0] for name, x in plan.values.of_paths(np.array([path])).items()})
+    own = plan.system.given({name: x[0] for name, x in plan.values.of_paths(np.array([path]), 1).items()})
     where = f" ({most_dependent(own, run.ends.q[path])})" if singular else ""
     return (
         f"{len(failed)} of {len(run.status)} paths failed; first path {path} at step {step} "

@@ -126,8 +126,8 @@ def _compiled(plan: Plan, progress: bool) -> Runner:
 
 
 def _chunk_size(program: Runner, paths: int) -> int:
-    """Paths per chunk: few enough that every worker has something to do."""
-    share = -(-paths // program.workers)
+    """Paths per chunk: few enough that every worker has something to do, if that is worth its while."""
+    share = max(-(-paths // program.workers), program.least)
     return min(program.chunk, -(-share // program.grain) * program.grain)
 
 
