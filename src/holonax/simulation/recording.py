@@ -75,15 +75,14 @@ class Recorder:
             all_paths[chunk.start : chunk.stop] = of_chunk[: len(chunk)]
 
     def _save(self, chunk: range, segment: Segment) -> None:
-        """Store what is on the grid."""
+        """Store what is on the grid, row by row: transposing a whole segment misses the cache at every number."""
         rows = self.grid.rows(segment.numbers)
         if not len(rows):
             return
         column = (segment.numbers[rows[0]] - self.grid.first) // self.grid.stride
-        evenly = slice(rows[0], rows[-1] + 1, rows[1] - rows[0] if len(rows) > 1 else 1)
-        for saved, states in ((self._q, segment.q), (self._p, segment.p)):
-            found = np.asarray(states)[evenly, : len(chunk)]
-            saved[chunk.start : chunk.stop, column : column + len(rows)] = found.swapaxes(0, 1)
+        for saved, states in ((self._q, np.asarray(segment.q)), (self._p, np.asarray(segment.p))):
+            for place, row in enumerate(rows, column):
+                saved[chunk.start : chunk.stop, place] = states[row, : len(chunk)]
 
     def add(self, chunk: Complete) -> None:
         """Join a complete chunk to those before it.

@@ -50,6 +50,11 @@ few instructions instead of a subroutine and without a branch, correct but for t
 all is that of 0 or of infinity, as which the processor takes numbers below 1e-307."""
 
 
+_ANEW = 'asm volatile("" : "+l"(lane));'
+"""Changes nothing, as nobody but us knows: or the compiler would keep the place of every entry in registers throughout
+the steps, and spill twice as much (chain of 8 beads)."""
+
+
 def rows_of(program: Program) -> list[tuple[str, int]]:
     """Where the entries of a path are, and the parameters after them: as row so and so of a matrix of their type."""
     counts, rows = {REALS: 0, WHOLE: 0}, []
@@ -175,11 +180,11 @@ def kernel(program: Program) -> str:
     As in `llvm_kernel`, but a path begins with its own `next` step, and leaves there the one that comes next: `stop`,
     or one that is in doubt, of which there are `doubts`.  A trial has to be given up from where it began.  Nobody keeps
     that state, since all steps would pay for it with registers: the path goes back and walks up to there once more,
-    its `last` step.
+    its `last` step.  Its places in memory are computed anew where it begins and where it ends (`_ANEW`).
     """
     emit, trial = _Emitter(program), program.trial
     lines = emit.lines
-    lines += ["long long last = stop;", "begin:", *emit.load(), *emit.begin(), "long long number = next[lane];"]
+    lines += ["long long last = stop;", "begin:", _ANEW, *emit.load(), *emit.begin(), "long long number = next[lane];"]
     lines += ["long long row = number / stride - first / stride, due = (number / stride + 1) * stride;"]
     lines += [f"const bool alive = {emit.name(program.carried[program.track.status])} == 0;"]
     lines += ["for (; number < last; ++number) {", "if (alive) {"]
@@ -187,7 +192,7 @@ def kernel(program: Program) -> str:
     lines.append(f"if ({emit.name(trial.doubt)}) {{ last = number; atomicAdd(doubts, 1); goto begin; }}")
     lines += emit.end(trial.ends)
     lines += ["}", "if (number + 1 == due) {", *emit.record(), "++row; due += stride;", "}", "}"]
-    return emit.source([*emit.leave(), "next[lane] = last;"])
+    return emit.source([_ANEW, *emit.leave(), "next[lane] = last;"])
 
 
 def again(program: Program) -> str:
