@@ -180,7 +180,7 @@ def kernel(program: Program) -> str:
     As in `llvm_kernel`, but a path begins with its own `next` step, and leaves there the one that comes next: `stop`,
     or one that is in doubt, of which there are `doubts`.  A trial has to be given up from where it began.  Nobody keeps
     that state, since all steps would pay for it with registers: the path goes back and walks up to there once more,
-    its `last` step.  Its places in memory are computed anew where it begins and where it ends (`_ANEW`).
+    its `last` step.  Its places in memory are computed anew where it begins (`_ANEW`).
     """
     emit, trial = _Emitter(program), program.trial
     lines = emit.lines
@@ -192,7 +192,7 @@ def kernel(program: Program) -> str:
     lines.append(f"if ({emit.name(trial.doubt)}) {{ last = number; atomicAdd(doubts, 1); goto begin; }}")
     lines += emit.end(trial.ends)
     lines += ["}", "if (number + 1 == due) {", *emit.record(), "++row; due += stride;", "}", "}"]
-    return emit.source([_ANEW, *emit.leave(), "next[lane] = last;"])
+    return emit.source([*emit.leave(), "next[lane] = last;"])
 
 
 def again(program: Program) -> str:
