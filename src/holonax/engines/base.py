@@ -73,7 +73,7 @@ class Runner(ABC):
         """Where Newton's method would begin, to be fetched later, unless the program knows that by itself."""
 
 
-def numbers(paths: range, size: int) -> np.ndarray:
+def path_numbers(paths: range, size: int) -> np.ndarray:
     """The numbers of so many paths that are carried."""
     return repeated(np.arange(paths.start, paths.stop, dtype=np.uint64), size)
 

@@ -20,6 +20,7 @@ class Complete(NamedTuple):
     """What a complete chunk adds to what the recorder has already: states, and how the paths fared."""
 
     paths: int
+    failures: int
     velocities: Callable[[], np.ndarray] | None  # fetches them; None if the engine has none
     summaries: Mapping[str, Any]  # of the observables
 
@@ -29,6 +30,7 @@ class _Joined(NamedTuple):
 
     chunks: int
     paths: int
+    failures: int
     summaries: Mapping[str, Any]
 
 
@@ -52,7 +54,7 @@ class Recorder:
         counts = np.empty((plan.paths, len(plan.method.outcomes)), np.int32)
         self._fate = Fate(words[0], words[1], np.empty(plan.paths, plan.dtype), words[2], counts)
         self._velocities: list[tuple[Callable[[], np.ndarray] | None, int]] = []  # of the chunks, and their sizes
-        self._joined = _Joined(0, 0, {})
+        self._joined = _Joined(0, 0, 0, {})
 
     def record(self, chunk: range, segments: Iterable[Segment], notify: Notify) -> Complete:
         """Record a chunk to its end, and tell how far it is after every segment."""
@@ -67,7 +69,8 @@ class Recorder:
         if not self._end_is_saved:
             self._keep(chunk, self._end, segment.places())
         summaries = {name: accumulator.summary() for name, accumulator in accumulators.items()}
-        return Complete(len(chunk), segment.velocities(), summaries)
+        failures = int(np.count_nonzero(self._fate.status[chunk.start : chunk.stop]))
+        return Complete(len(chunk), failures, segment.velocities(), summaries)
 
     def _keep(self, chunk: range, kept: Iterable[np.ndarray], found: Iterable[np.ndarray]) -> None:
         """Store what there is once for each path."""
@@ -97,7 +100,8 @@ class Recorder:
                 name: observable.merge(before.summaries[name], summaries[name]) for name, observable in merging
             }
         self._velocities.append((chunk.velocities, chunk.paths))
-        self._joined = _Joined(before.chunks + 1, before.paths + chunk.paths, summaries)
+        paths, failures = before.paths + chunk.paths, before.failures + chunk.failures
+        self._joined = _Joined(before.chunks + 1, paths, failures, summaries)
 
     # Of the chunks that were added.
 
@@ -105,6 +109,11 @@ class Recorder:
     def paths(self) -> int:
         """How many paths are complete."""
         return self._joined.paths
+
+    @property
+    def failures(self) -> int:
+        """How many of these failed."""
+        return self._joined.failures
 
     @property
     def q(self) -> np.ndarray:

@@ -103,7 +103,7 @@ def execute(plan: Plan, progress: bool) -> Run:
         message = f"interrupted: {recorder.paths} of {plan.paths} paths are done"
         raise Interrupted(message, _result(plan, program, recorder, begin, ready)) from None
     run = _result(plan, program, recorder, begin, ready)
-    _judge(plan, run)
+    _judge(plan, run, recorder.failures)
     return run
 
 
@@ -155,9 +155,9 @@ def _why(asked: str, program: Runner) -> str:
     return "the fastest that this machine has" if asked == "auto" else "asked for"
 
 
-def _judge(plan: Plan, run: Run) -> None:
+def _judge(plan: Plan, run: Run, failures: int) -> None:
     """Warn of a run that is right but slow, and refuse one that has failed."""
     if (concern := plan.method.concern(run.counts)) is not None:
         warn(concern, StepSizeWarning)
-    if plan.on_failure == "raise" and run.status.any():
+    if plan.on_failure == "raise" and failures:
         raise SimulationError(describe_failures(plan, run), run)

@@ -13,7 +13,7 @@ import numpy as np
 from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.program import Program
-from holonax.engines.base import ROWS, cores, numbers
+from holonax.engines.base import ROWS, cores, path_numbers
 from holonax.engines.lanes import LaneRunner
 from holonax.engines.llvm.kernel import KERNEL, kernel
 from holonax.mechanics.noise import normal_pairs_p
@@ -138,7 +138,7 @@ class LlvmRunner(LaneRunner):
         """One call of the kernel, in place; the interpreter is free meanwhile."""
         size = len(carried[0])
         arrays = carried[0].ctypes.data + np.arange(len(carried), dtype=np.uint64) * np.uint64(size * _LARGEST.itemsize)
-        index = numbers(paths, size)
+        index = path_numbers(paths, size)
         words = np.concatenate([index & np.uint64(0xFFFFFFFF), index >> np.uint64(32)])
         again = self.again.place.ctypes.data
         size_of_step = int(np.float64(h).view(np.uint64))
