@@ -16,7 +16,8 @@ using std::isfinite;
 #define __global__
 #define __device__
 struct Index { long long x; };
-static Index blockIdx{0}, blockDim{1}, threadIdx{0};
+static Index blockIdx{0}, blockDim{1};
+static thread_local Index threadIdx{0};  // chunks run side by side
 static int atomicAdd(int *place, int value) { int old = *place; *place += value; return old; }
 static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
 """
