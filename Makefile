@@ -61,6 +61,7 @@ bench: .venv/bench  ## speed beside hand-written C and other libraries (about 8 
 
 bench-gpu: .venv/ready  ## the same on an NVIDIA GPU (needs the extra [cuda])
 	$(BIN)/python -m benchmarks.gpu_main
+	$(BIN)/python -m benchmarks.gpu_short
 
 clean:
 	rm -rf .venv .wheel-env dist out

@@ -119,9 +119,9 @@ class Values(NamedTuple):
         """How many paths have their own; None if all share all."""
         return next((len(x) for x in self.own.values()), None)
 
-    def of_paths(self, index: np.ndarray, dtype: Any = float) -> dict[str, np.ndarray]:
-        """Those of some paths, with a leading axis; what they share is not copied."""
-        shared = {name: np.broadcast_to(x.astype(dtype), (len(index), *x.shape)) for name, x in self.shared.items()}
+    def of_paths(self, index: slice | np.ndarray, count: int, dtype: Any = float) -> dict[str, np.ndarray]:
+        """Those of so many paths, with a leading axis; what they share is not copied."""
+        shared = {name: np.broadcast_to(x.astype(dtype), (count, *x.shape)) for name, x in self.shared.items()}
         return shared | {name: x[index].astype(dtype) for name, x in self.own.items()}
 
 

@@ -16,6 +16,7 @@ from holonax.inputs.blame import TRACED
 from holonax.inputs.checks import flag, instance, is_traced, not_forked, real_numbers, untraced
 from holonax.inputs.parameters import Values
 from holonax.mechanics.closures import QUICKLY, keep_up, remembered
+from holonax.mechanics.good_starts import good_starts, is_made
 from holonax.mechanics.projection import project_momentum, project_position
 from holonax.mechanics.rank import Dense, Rank, Sparse, jacobian, sizes
 from holonax.mechanics.redundancy import distance_from_implied, without_redundant
@@ -76,9 +77,11 @@ def start(
     except Exception:
         system.check_derivatives(n)  # only now, for it takes as long as all else
         raise
+    state = State(point.q, point.p, point.v)
     if not is_traced(point):  # the Lagrangian too may hold a traced parameter
         _check(point)
-    return State(point.q, point.p, point.v)
+        good_starts(system.form, n).add(state, values)
+    return state
 
 
 def check_paths(q: Any, values: Values) -> None:
@@ -103,11 +106,12 @@ def check_start(system: System, start: State, values: Values) -> tuple[System, S
     """
     not_forked()
     untraced("start", start, INSTEAD)
-    start = as_state(start)
-    check_paths(start.q, values)
-    n = start.q.shape[-1]
+    made = is_made(start)
+    state = start if made else as_state(start)
+    check_paths(state.q, values)
+    n = state.q.shape[-1]
     try:
-        system = without_redundant(system, start.q, values)
+        system = without_redundant(system, state.q, values)
         keep_up(system, n)
     except HolonaxError:
         raise
@@ -119,13 +123,18 @@ def check_start(system: System, start: State, values: Values) -> tuple[System, S
             ) from error
         raise
     _check_once(system.form, n)
+    good = good_starts(system.form, n)
+    if made and good.has(state, values):
+        return system, state
+    state = as_state(state) if made else state
     try:
-        _check(_at(system.form, start, values))
+        _check(_at(system.form, state, values))
     except StartError as error:
         if not system.parameters:
             raise
         raise StartError(f"{error}; is the start one for other parameters? pass these to hx.start too") from None
-    return system, start
+    good.add(start if made else state, values)
+    return system, state
 
 
 def _at(form: System, start: State, values: Values) -> _Point:

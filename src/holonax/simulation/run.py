@@ -130,7 +130,7 @@ def describe_failures(plan: Plan, run: Run) -> str:
     failed = np.flatnonzero(run.status)
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
-    own = plan.system.given({name: x[0] for name, x in plan.values.of_paths(np.array([path])).items()})
+    own = plan.system.given({name: x[0] for name, x in plan.values.of_paths(np.array([path]), 1).items()})
     where = ""
     if run.status[path] == Status.SINGULAR:
         where = f" ({most_dependent(own, run.ends.q[path])})"

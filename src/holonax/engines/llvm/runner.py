@@ -14,7 +14,7 @@ from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
-from holonax.engines.base import ROWS, cores
+from holonax.engines.base import ROWS, cores, path_numbers
 from holonax.engines.lanes import LaneRunner
 from holonax.engines.llvm.array_runner import ArrayRunner
 from holonax.engines.llvm.kernel import KERNEL, kernel
@@ -125,12 +125,13 @@ class LlvmRunner(LaneRunner):
         return carried
 
     def advance(
-        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
+        self, carried: list, paths: range, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """One call of the kernel, in place; the interpreter is free meanwhile."""
-        size = len(paths)
+        size = len(carried[0])
         arrays = carried[0].ctypes.data + np.arange(len(carried), dtype=np.uint64) * np.uint64(size * _LARGEST.itemsize)
-        words = np.concatenate([paths & 0xFFFFFFFF, paths >> np.uint64(32)]).astype(np.uint64)
+        index = path_numbers(paths, size)
+        words = np.concatenate([index & np.uint64(0xFFFFFFFF), index >> np.uint64(32)])
         again = self.again.place.ctypes.data
         size_of_step = int(np.float64(h).view(np.uint64))
         fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, size_of_step, again, offset], np.uint64)
