@@ -81,10 +81,9 @@ def test_symmetric_methods_return_to_the_start(name, method):
     np.testing.assert_allclose(back.p, start.p, atol=1e-13)
 
 
-@pytest.mark.parametrize("method", [m if m == hx.EulerA() else heavy(m) for m in METHODS if not m.symmetric], ids=str)
-@pytest.mark.parametrize("name", ["pendulum"])
-def test_the_other_methods_do_not(name, method):
-    e = entry(name)
+@pytest.mark.parametrize("method", [m for m in METHODS if not m.symmetric], ids=str)
+def test_the_other_methods_do_not(method):
+    e = entry("pendulum")
     increment = random_increment(e.system, 3, 0.1, 3)
     there = step(e.system, method, e.start, increment)
     back = step(e.system, method, there, increment.reverse())
