@@ -31,7 +31,7 @@ def test_both_constraints_at_round_off_over_ten_thousand_noisy_steps(name, metho
         assert abs(float(J(end.q, end.p) - J(start.q, start.p))) < 1e-11
 
 
-@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC, few=True), ids=str)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC), ids=str)
 def test_two_form_on_the_cotangent_bundle_of_S_is_preserved_with_the_noise_on(name, method):
     system, start = entry(name).system, entry(name).start
     states = [(start.q, start.p)]
