@@ -71,12 +71,13 @@ def ran(runner, system, start, paths, steps, stride=1):
     number = paths if isinstance(runner, ArrayRunner) else -(-paths // runner.chunk) * runner.chunk
     state = State(*(np.resize(np.asarray(x), (number, system.n)) for x in (start.q, start.p, start.guess)))
     values = {name: np.resize(x, (number, *np.shape(x))) for name, x in system.parameters.items()}
-    index = np.arange(number, dtype=np.uint64)
     q, p, fates = [], [], []
     for first in range(0, number, runner.chunk):
         own = slice(first, first + runner.chunk)
         part = runner.begin(State(*(x[own] for x in state)), {name: x[own] for name, x in values.items()})
-        part, q_part, p_part = runner.advance(part, index[own], 5, H, 0, steps, stride)
+        part, q_part, p_part = runner.advance(
+            part, range(first, min(number, first + runner.chunk)), 5, H, 0, steps, stride
+        )
         q.append(np.asarray(q_part)[: steps // stride])
         p.append(np.asarray(p_part)[: steps // stride])
         fates.append(runner.fate(part))

@@ -416,7 +416,6 @@ def by_a_kernel(engine):
     return dict(zip(functions, zip(run.p[:, 0].T, quick_jit(jax.vmap(force))(q).T, strict=True), strict=True))
 
 
-@pytest.mark.xdist_group("functions in a kernel")  # which is compiled once
 @pytest.mark.parametrize("engine", mostly(["llvm", "xla"]))
 @pytest.mark.parametrize("name", [*FUNCTIONS_OF_ONE, "arctan2", "power"])
 def test_a_function_in_a_kernel(name, engine):

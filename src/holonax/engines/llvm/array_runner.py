@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from holonax.compiler.arrays.program import ArrayProgram, compile_arrays
-from holonax.engines.base import Runner, cores
+from holonax.engines.base import Runner, cores, path_numbers
 from holonax.engines.llvm.array_kernel import KERNEL, SLOT, ArrayKernel
 from holonax.engines.llvm.machine import compile_module
 from holonax.engines.plain import PlainRunner
@@ -140,7 +140,7 @@ class ArrayRunner(Runner):
     def advance(
         self,
         carried: list[Vector],
-        paths: np.ndarray,
+        paths: range,
         seed: int,
         h: float,
         first: int,
@@ -150,10 +150,11 @@ class ArrayRunner(Runner):
     ) -> tuple[Any, Any, Any]:
         """One call of the kernel for each group, and more where steps are in doubt."""
         rows = stop // stride - first // stride
-        q, p = (np.empty((rows, len(paths), self.n), self.dtype) for _ in range(2))
+        numbers = path_numbers(paths, carried[-1].paths.stop)
+        q, p = (np.empty((rows, len(numbers), self.n), self.dtype) for _ in range(2))
         for group in carried:
             own = slice(group.paths.start, group.paths.stop)
-            buffer = self._advance_group(group, paths[own], seed, h, first, stop, stride, offset)
+            buffer = self._advance_group(group, numbers[own], seed, h, first, stop, stride, offset)
             q[:, own], p[:, own] = (buffer[:, k].swapaxes(1, 2) for k in range(2))
         return carried, q, p
 
@@ -199,9 +200,9 @@ class ArrayRunner(Runner):
                 array = self.program.fixed[f"parameter {name}"]
                 view = self._view(group.code, group.fixed, kernel.fixed[array], array.size, array.dtype)
                 values[name] = np.reshape(view[:, lane], (1, *shape))
-            plain = self.plain
+            number, plain = int(paths[lane]), self.plain
             (_, track), _, _ = plain.advance(
-                (values, track), np.asarray(paths[lane : lane + 1]), seed, h, step, step + 1, step + 2, offset
+                (values, track), range(number, number + 1), seed, h, step, step + 1, step + 2, offset
             )
             for view, leaf in zip(views, jax.tree.leaves(track), strict=True):
                 view[:, lane] = np.asarray(leaf).reshape(-1)
