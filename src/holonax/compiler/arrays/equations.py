@@ -26,7 +26,7 @@ from holonax.compiler.arrays.jacobian import Differentiation, Group, assembled
 from holonax.compiler.arrays.magnitudes import Magnitudes
 from holonax.compiler.arrays.solve import Found, Solve, Update, in_memory
 from holonax.compiler.arrays.translate import Translation, handler
-from holonax.compiler.arrays.values import Given, Joined, Ref, fixed
+from holonax.compiler.arrays.values import Given, Joined, Ref, Table, fixed
 from holonax.compiler.frontend.translate import look
 from holonax.compiler.ir.graph import Untranslatable
 from holonax.numerics.newton import Newton
@@ -88,7 +88,7 @@ class Rows:
             moves=moves,
             ahead=None,
             behind=None,
-            updates=(Update(np.arange(self.size), change),),
+            updates=self._added(moves, np.arange(self.size), change),
         )
 
     def condensed(self, guess: Ref, momenta_at_guess: Callable[[], Ref]) -> Solve | None:
@@ -130,6 +130,8 @@ class Rows:
         residual = t.concatenated(self.rows[1:]) if k else fixed(np.zeros(0, self.dtype))
         behind = t.operation("multiply", inverse, momenta_at_guess())
         change = t.operation("negative", t.operation("add", ahead.all, shift))
+        moved_on = self._added(moves, np.arange(n), change)
+        nothing = fixed(np.zeros(n, self.dtype))
         return Solve(
             unknowns=self.unknowns,
             guess=guess,
@@ -143,10 +145,24 @@ class Rows:
             moves=moves,
             ahead=ahead,
             behind=behind,
-            updates=(Update(np.arange(n), change), Update(n + np.arange(k), step))
-            if k
-            else (Update(np.arange(n), change),),
+            updates=(*moved_on, *self._added(moves, n + np.arange(k), step), *self._becomes(ahead, moves, nothing)),
         )
+
+    def _added(self, moves: Given, places: Table, change: Ref) -> tuple[Update, ...]:
+        """Unknowns of paths that move, changed."""
+        old = self.unknowns.all[places]
+        return self._becomes(self.unknowns, moves, self.translation.operation("add", old, change), places)
+
+    def _becomes(self, target: Given, moves: Given, new: Ref, places: Table | None = None) -> tuple[Update, ...]:
+        places = np.arange(target.size) if places is None else places
+        if not len(places):
+            return ()
+        value = self.translation.operation("select", moves.one, new, target.all[places])
+        if not isinstance(value.array, Joined):
+            return (Update(target, places, value),)
+        order = np.argsort(value.table)  # entry i of what is joined goes to this place
+        parts = zip(value.array.parts, value.array.places, strict=True)
+        return tuple(Update(target, places[order[own]], part) for part, own in parts)
 
     def _analysed(self, matrix: Group, motions: int) -> EliminationTape:
         size = int(matrix.rows.max()) + 1 if len(matrix.rows) else 0

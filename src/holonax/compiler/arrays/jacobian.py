@@ -16,6 +16,9 @@ from holonax.compiler.arrays.translate import Translation
 from holonax.compiler.arrays.values import Array, Combined, Formula, Given, Joined, Ref, Table, fixed, known_number
 from holonax.compiler.ir.graph import Untranslatable
 
+MOST_GROUPS = 8
+"""Groups of entries that are added up by formulas of their own."""
+
 
 class Group(NamedTuple):
     """Entries of a Jacobian: `entries[i]` is at (`rows[i]`, `columns[i]`)."""
@@ -142,10 +145,38 @@ def assembled(translation: Translation, groups: list[Group], columns: int) -> Gr
     if not groups:
         nothing = np.zeros(0, np.int64)
         return Group(nothing, nothing, fixed(np.zeros(0)))
-    keys = np.concatenate([group.rows * columns + group.columns for group in groups])
-    entries = translation.concatenated([group.entries for group in groups])
-    places, which = np.unique(keys, return_inverse=True)
-    return Group(*np.divmod(places, columns), sums_by_target(translation, entries, which, len(places)))
+    keys = [group.rows * columns + group.columns for group in groups]
+    places, which = np.unique(np.concatenate(keys), return_inverse=True)
+    entries = _sum_of_groups(translation, groups, keys, places)
+    if entries is None:
+        entries = sums_by_target(
+            translation, translation.concatenated([group.entries for group in groups]), which, len(places)
+        )
+    return Group(*np.divmod(places, columns), entries)
+
+
+def _sum_of_groups(translation: Translation, groups: list[Group], keys: list[Table], places: Table) -> Ref | None:
+    """The entries at places that are named in order, added group by group; None if that takes many formulas."""
+    if len(groups) > MOST_GROUPS or any(len(np.unique(key)) < len(key) for key in keys):
+        return None
+    there = np.stack([np.isin(places, key) for key in keys])
+    signatures, which = np.unique(there.T @ (1 << np.arange(len(keys))), return_inverse=True)
+    if len(signatures) > MOST_GROUPS:
+        return None
+    parts, order = [], []
+    for i in range(len(signatures)):
+        here = np.flatnonzero(which == i)
+        total: Ref | None = None
+        for group, key in zip(groups, keys, strict=True):
+            if places[here[0]] not in key:
+                continue
+            sorter = np.argsort(key)
+            own = group.entries[sorter[np.searchsorted(key, places[here], sorter=sorter)]]
+            total = own if total is None else translation.operation("add", total, own)
+        assert total is not None
+        parts.append(total)
+        order.append(here)
+    return translation.joined(parts, np.argsort(np.concatenate(order)))
 
 
 def _places_once(translation: Translation, group: Group, columns: int) -> Group:

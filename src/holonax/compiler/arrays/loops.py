@@ -8,6 +8,7 @@ what they computed in the same round become one loop, which shares what its form
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import final
 
@@ -96,7 +97,7 @@ def consumers(outputs: list[Array]) -> tuple[list[Array], dict[Array, list[tuple
             uses[x.array].append((array, x.table.size))
         if isinstance(array, Found) and array.what == "unknowns":
             begin = [array.solve.guess, *([array.solve.behind] if array.solve.behind else [])]
-            for x in [*begin, *(update.change for update in array.solve.updates)]:
+            for x in [*begin, *(update.value for update in array.solve.updates)]:
                 uses[x.array].append((None, x.table.size))
     return order, uses
 
@@ -116,7 +117,21 @@ class Fusion:
         self.order, self.uses = consumers(outputs)
         self.level = self._levels()
         self.stored = self._stored({*outputs})
+        self.used = self._used(outputs)
         self.done: set[Array] = set()
+
+    def _used(self, outputs: list[Array]) -> dict[Array, np.ndarray]:
+        """Which entries of arrays somebody needs."""
+        used: dict[Array, np.ndarray] = defaultdict(lambda: np.zeros(0, bool))
+        for array in self.order:
+            used[array] = np.full(array.size, array in outputs)
+        for array in self.order:
+            refs = array.operands
+            if isinstance(array, Found):
+                refs = (*refs, *(x.all for x in array.solve.inside))
+            for x in refs:
+                used[x.array][x.table] = True
+        return used
 
     def _levels(self) -> dict[Array, frozenset[Solve]]:
         """The equations on whose unknowns arrays depend."""
@@ -185,22 +200,33 @@ class Fusion:
             case Found():
                 into.append(self._iterations(array.solve))
             case Joined():
-                for part, places in zip(array.parts, array.places, strict=True):
-                    if not part.table.size:
-                        continue
+                for part, places in self._parts_in_use(array):
                     into.append(ArrayLoop(part.table.size, [Store(array, places, part)]))
             case Combined() if array.terms.table.shape[1] > WRITTEN_OUT:
                 into.append(Reduction(array))
             case _:
                 into.append(ArrayLoop(array.size, [Store(array, None, array.all)]))
 
+    def _parts_in_use(self, array: Joined) -> Iterator[tuple[Ref, Table]]:
+        """The parts of an array without entries that nobody needs (dead-code elimination), such as half of the noise.
+
+        Parts of the same length keep the same entries, so that they are computed in one loop.
+        """
+        used = self.used[array]
+        own = [used[places] for places in array.places]
+        if len({len(x) for x in own}) == 1:
+            own = [np.any(own, axis=0)] * len(own)
+        for part, places, keep in zip(array.parts, array.places, own, strict=True):
+            if keep.any():
+                yield part[keep], places[keep]
+
     def _iterations(self, solve: Solve) -> Iterations:
         found = [x for x in self.order if isinstance(x, Found) and x.solve is solve]
         self.done.update(found)
         judge = self.statements([solve.unsolved.array, solve.largest.array])
         improve = self.statements([solve.entries, solve.right])
-        changes = [update.change.array for update in solve.updates]
-        return Iterations(solve, found, judge, improve, self.statements(changes))
+        updated = [update.value.array for update in solve.updates]
+        return Iterations(solve, found, judge, improve, self.statements(updated))
 
 
 def reads(ref: Ref, stored: set[Array], seen: dict[Array, list[Table]] | None = None) -> dict[Array, list[Table]]:

@@ -175,7 +175,7 @@ def _accesses(statements: list[Statement], stored: set[Array], clock: list[int])
                 solve = statement.solve
                 own: list[Array] = [*solve.own, *statement.found]
                 begin = (solve.guess, solve.alive, *([solve.behind] if solve.behind else []))
-                for ref in (*begin, *(update.change for update in solve.updates)):
+                for ref in (*begin, *(update.value for update in solve.updates)):
                     own += [ref.array] if ref.array in stored else reads(ref, stored)
                 own += [x for x in solve.inside if x in stored]
                 for array in [*(x for _, _, x in inner), *filter(_in_frame, own)]:

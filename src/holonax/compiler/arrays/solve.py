@@ -19,10 +19,11 @@ NOT_SOLVED = float(Status.NOT_CONVERGED)
 
 
 class Update(NamedTuple):
-    """What is added to the unknowns at these places."""
+    """What some entries become after an iteration."""
 
+    target: Given
     places: Table
-    change: Ref
+    value: Ref
 
 
 @final
@@ -46,7 +47,7 @@ class Solve:
         moves: whether the path is updated.
         ahead: what the motions lie behind, where they are eliminated.
         behind: that at the guess.
-        updates: of the unknowns.
+        updates: in order; each needs of its target only what stands at the same places.
     """
 
     unknowns: Given
@@ -79,8 +80,8 @@ class Solve:
     @property
     def inside(self) -> tuple[Array, ...]:
         """What an iteration computes."""
-        changes = [update.change.array for update in self.updates]
-        return self.unsolved.array, self.largest.array, self.entries, self.right, *changes
+        updates = [update.value.array for update in self.updates]
+        return self.unsolved.array, self.largest.array, self.entries, self.right, *updates
 
     @cached_property
     def outside(self) -> tuple[Ref, ...]:

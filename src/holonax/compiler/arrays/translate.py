@@ -16,6 +16,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from holonax.compiler.arrays.evaluate import REDUCTIONS
 from holonax.compiler.arrays.kinds import ELEMENTWISE, Kind
+from holonax.compiler.arrays.pieces import identity, of_piece, opened, piecewise
 from holonax.compiler.arrays.values import (
     Array,
     Combined,
@@ -75,7 +76,11 @@ class Translation:
         if all((x.table == x.table.flat[0]).all() for x in left):  # one number, repeated
             first = [Ref(x.array, x.table.reshape(-1)[:1]) for x in left]
             return Ref(self._shared(kind, first, 1), np.zeros(shape, np.int64))
-        array = self._shared(kind, [x.flat for x in left], prod(shape))
+        flat = [x.flat for x in left]
+        if (parted := piecewise([x for x in flat if isinstance(x.array, Joined)])) is not None:
+            parts = [self.formula(kind, *(of_piece(x, where) for x in flat)) for where in parted]
+            return self.joined(parts, np.argsort(np.concatenate(parted)).reshape(shape))
+        array = self._shared(kind, flat, prod(shape))
         return Ref(array, np.arange(array.size).reshape(shape))
 
     def _specialised(self, kind: Kind, numbers: tuple) -> Kind:
@@ -95,7 +100,7 @@ class Translation:
         return self.kinds[key]
 
     def _shared(self, kind: Kind, arguments: list[Ref], size: int) -> Array:
-        key = (kind, size, *((x.array, x.table.tobytes()) for x in arguments))
+        key = (kind, size, *map(identity, arguments))
         if key not in self.known:
             self.known[key] = Formula(kind, tuple(arguments), size)
         return self.known[key]
@@ -123,6 +128,16 @@ class Translation:
             return Ref(terms.array, rows.reshape(shape))
         if (values := known_values(terms)) is not None:
             return fixed(REDUCTIONS[name].reduce(values, axis=-1))
+        by_columns = [Ref(terms.array, column) for column in rows.T]
+        if isinstance(terms.array, Joined) and (parted := piecewise(by_columns)) is not None:
+            parts = []
+            for where in parted:
+                columns = [of_piece(column, where) for column in by_columns]
+                if any(column.array is not columns[0].array for column in columns):
+                    break
+                parts.append(self.combined(name, Ref(columns[0].array, np.stack([x.table for x in columns], 1))))
+            else:
+                return self.joined(parts, np.argsort(np.concatenate(parted)).reshape(shape))
         key = (name, terms.array, rows.tobytes(), width)
         if key not in self.known:
             self.known[key] = Combined(name, Ref(terms.array, rows))
@@ -130,7 +145,7 @@ class Translation:
 
     def joined(self, parts: list[Ref], table: Table) -> Ref:
         """Entries of several arrays, numbered through from the first part to the last, in the shape of the table."""
-        parts, table = _opened(parts, table)
+        parts, table = opened(parts, table)
         ends = np.cumsum([0, *(part.table.size for part in parts)])
         flat = table.reshape(-1)
         owner = np.searchsorted(ends, flat, side="right") - 1
@@ -151,7 +166,7 @@ class Translation:
             for (place, _), value in zip(used, values, strict=True):
                 whole[place] = value
             return fixed(whole.reshape(table.shape))
-        key = ("joined", *((part.array, part.table.tobytes(), place.tobytes()) for place, part in used))
+        key = ("joined", *((identity(part), place.tobytes()) for place, part in used))
         if key not in self.known:
             self.known[key] = Joined(tuple(part for _, part in used), tuple(place for place, _ in used), flat.size)
         return Ref(self.known[key], np.arange(flat.size).reshape(table.shape))
@@ -196,25 +211,6 @@ class Translation:
         if (inner := called(equation)) is not None:
             return self.closed(inner, inputs) if isinstance(inner, ClosedJaxpr) else self.jaxpr(inner, [], inputs)
         return [Unknown(f"the primitive {name!r}")] * len(equation.outvars)
-
-
-def _opened(parts: list[Ref], table: Table) -> tuple[list[Ref], Table]:
-    """The same with the parts of arrays that were joined before instead of these arrays."""
-    opened: list[Ref] = []
-    numbers: list[Table] = []
-    used = 0
-    for part in parts:
-        if isinstance(part.array, Joined):
-            order = np.empty(part.array.size, np.int64)
-            order[np.concatenate(part.array.places)] = np.arange(part.array.size)
-            opened += part.array.parts
-            numbers.append(used + order[part.table.reshape(-1)])
-            used += part.array.size
-        else:
-            opened.append(part.flat)
-            numbers.append(used + np.arange(part.table.size))
-            used += part.table.size
-    return opened, np.concatenate(numbers)[table]
 
 
 PASSES_UNKNOWNS_ON = {"custom_jvp_call", "custom_vjp_call", "call_hi_primitive"}

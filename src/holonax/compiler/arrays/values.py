@@ -10,6 +10,7 @@ done with the table.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -18,6 +19,9 @@ from holonax.compiler.arrays.kinds import Kind
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
 """Numbers of entries."""
+
+MOST_PARTS = 4
+"""Parts of joined arrays that formulas are written for one by one."""
 
 
 class Array:
@@ -143,6 +147,20 @@ class Joined(Array):
     parts: tuple[Ref, ...]
     places: tuple[Table, ...]
     size: int
+
+    @cached_property
+    def owner(self) -> Table | None:
+        """The number of the part that each entry belongs to, if there are a few parts, each an interval."""
+        if len(self.parts) > MOST_PARTS or any((np.diff(places) != 1).any() for places in self.places):
+            return None
+        numbers = np.empty(self.size, np.int64)
+        for i, places in enumerate(self.places):
+            numbers[places] = i
+        return numbers
+
+    def of_part(self, part: int, table: Table) -> Ref:
+        """Entries that all belong to one part."""
+        return self.parts[part][table - self.places[part][0]]
 
     @property
     def dtype(self) -> str:  # type: ignore[override]

@@ -8,8 +8,7 @@ import numpy as np
 
 from holonax.compiler.arrays.loops import ArrayLoop, Iterations, Statement, Store
 from holonax.compiler.arrays.solve import NOT_SOLVED, Solve
-from holonax.compiler.arrays.translate import Translation
-from holonax.compiler.arrays.values import Ref, fixed
+from holonax.compiler.arrays.values import Ref
 from holonax.engines.llvm.array_loops import LoopEmitter
 from holonax.numerics.tape import Tape
 
@@ -117,16 +116,8 @@ class NewtonEmitter(LoopEmitter):
 
     def _update(self, solve: Solve) -> None:
         """Move the paths that go on."""
-        t = Translation()
-        moves = solve.moves.one
-        for places, change in solve.updates:
-            old = solve.unknowns.all[places]
-            new = t.operation("select", moves, t.operation("add", old, change), old)
-            stores = [Store(solve.unknowns, places, new)]
-            if solve.ahead is not None and len(places) == solve.ahead.size and places[0] == 0:
-                left = t.operation("select", moves, fixed(np.zeros(1, solve.ahead.dtype)), solve.ahead.all)
-                stores.append(Store(solve.ahead, places, left))
-            self.write_loop(ArrayLoop(len(places), stores))
+        for target, places, value in solve.updates:
+            self.write_loop(ArrayLoop(len(places), [Store(target, places, value)]))
 
     def _sweep(self, tape: Tape, out: str, a: str, l: str, r: str, scale: str, signs: str, bad: str) -> None:
         tables = [self.table(x) for x in (tape.out, tape.start, tape.scale, tape.left, tape.right)]

@@ -1,0 +1,56 @@
+"""Arrays that are joined from others, piece by piece: nothing needs to be joined in memory that is used so."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holonax.compiler.arrays.values import MOST_PARTS, Joined, Ref, Table, known_values
+
+
+def piecewise(joined: list[Ref]) -> list[Table] | None:
+    """Where all of these vectors keep to one part of the arrays that they are joined from, a few times over.
+
+    Formulas are then written for each piece (loop distribution), for which nothing needs to be joined in memory.
+    """
+    owners = [x.array.owner for x in joined if isinstance(x.array, Joined)]
+    if not joined or any(owner is None for owner in owners):
+        return None
+    key = np.zeros(joined[0].table.size, np.int64)
+    for x, owner in zip(joined, owners, strict=True):
+        _, key = np.unique(key * MOST_PARTS + owner[x.table], return_inverse=True)  # type: ignore[index]
+    number = int(key.max(initial=0)) + 1
+    return [np.flatnonzero(key == i) for i in range(number)] if number <= MOST_PARTS else None
+
+
+def of_piece(x: Ref, where: Table) -> Ref:
+    """The entries of a vector at some places, which keep to one part."""
+    own = x[where]
+    if not isinstance(x.array, Joined) or x.array.owner is None:
+        return own
+    return x.array.of_part(int(x.array.owner[own.table[0]]), own.table)
+
+
+def identity(ref: Ref) -> tuple:
+    """What two references have in common if they mean the same entries."""
+    if (values := known_values(ref)) is not None:
+        return values.dtype.str, values.tobytes()
+    return ref.array, ref.table.tobytes()
+
+
+def opened(parts: list[Ref], table: Table) -> tuple[list[Ref], Table]:
+    """The same with the parts of arrays that were joined before instead of these arrays."""
+    inner: list[Ref] = []
+    numbers: list[Table] = []
+    used = 0
+    for part in parts:
+        if isinstance(part.array, Joined):
+            order = np.empty(part.array.size, np.int64)
+            order[np.concatenate(part.array.places)] = np.arange(part.array.size)
+            inner += part.array.parts
+            numbers.append(used + order[part.table.reshape(-1)])
+            used += part.array.size
+        else:
+            inner.append(part.flat)
+            numbers.append(used + np.arange(part.table.size))
+            used += part.table.size
+    return inner, np.concatenate(numbers)[table]
