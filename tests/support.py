@@ -27,7 +27,7 @@ FEW = (hx.EulerA(), hx.Rattle(), hx.Kicked(), hx.Lobatto32())
 
 
 BRIEF = {
-    "ellipsoid": (hx.EulerPrinted(),),
+    "ellipsoid": (hx.EulerB(), hx.EulerPrinted()),
     "chain": (hx.Rattle(),),
     "oscillator": (hx.Lobatto(3),),
     "ring": (hx.EulerA(),),
