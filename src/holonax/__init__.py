@@ -23,6 +23,7 @@ from holonax.errors import (
 )
 from holonax.mechanics import eliminated
 from holonax.mechanics.noise import Increment, increments
+from holonax.mechanics.pairs import pairs
 from holonax.mechanics.start import start
 from holonax.mechanics.system import State, System
 from holonax.methods import (
@@ -103,6 +104,7 @@ __all__ = [
     "increments",
     "integrate",
     "methods",
+    "pairs",
     "sample",
     "simulate",
     "start",

@@ -55,6 +55,8 @@ def compile_step(system: System, method: Method, n: int, dtype: str, target: Tar
     Where the target tries steps quickly first, this is the program of a trial, and its `again` makes that of a step
     that is taken carefully, when the first path needs it.
     """
+    if system.recipes:
+        raise Untranslatable("neighbour lists, whose indices change on the way")
     begin = time.perf_counter()
     traced = trace(system, method, n, dtype, trial=target.trials)
     expected = refuse_hopeless(traced, target)

@@ -61,7 +61,7 @@ def fingerprint(
 def keep_up(system: System, n: int) -> None:
     """Forget what was compiled if the functions of a system no longer compute what they did."""
     form = system.form
-    now = [fingerprint(f.function, n, len(f.takes), f.asked()) for f in form.functions()]
+    now = [fingerprint(f.function, n, len(f.takes), f.asked(n)) for f in form.functions()]
     _compare((form, n), b"".join(now))
 
 

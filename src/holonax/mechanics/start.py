@@ -67,7 +67,10 @@ def start(
     check_sizes(system, n)
     check_paths(q, values)
     try:
-        point = _evaluation(system, n, project, is_traced((q, v, p, *values)))(q, v, p, *values)
+        evaluate = _evaluation(system, n, project, is_traced((q, v, p, *values)))
+        point = evaluate(q, v, p, *values.around(q))
+        if project and values.recipes:  # lists are to be those of where q is now
+            point = evaluate(q, v, p, *values.around(point.q))
     except HolonaxError:
         raise
     except Exception:
@@ -111,7 +114,7 @@ def check_start(system: System, start: State, values: Values) -> State:
         raise
     _check_once(system.form, n)
     try:
-        _check(_at(system.form, start, values))
+        _check(_at(system.form, start, values.around(start.q)))
     except StartError as error:
         if not system.parameters:
             raise

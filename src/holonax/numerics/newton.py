@@ -40,6 +40,7 @@ class Status(IntEnum):
     NON_FINITE = 3
     OTHER_BRANCH = 4
     ROUND_OFF = 5
+    STALE_LIST = 6
 
     @property
     def advice(self) -> str:
@@ -59,6 +60,8 @@ _ADVICE = {
     Status.ROUND_OFF: "round-off is too large for what was asked: updates no longer shrink although a residual is "
     "left; a smaller h does not help; make nearly dependent constraints independent, use float64, or ask "
     "for less with Newton(tolerance=)",
+    Status.STALE_LIST: "a particle moved further than a neighbour list allows, which is half of its skin, within a "
+    "single step (with hx.integrate: since the start); use a smaller h or a larger skin",
 }
 
 

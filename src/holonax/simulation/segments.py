@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -14,6 +14,7 @@ from jax import Array
 from holonax.engines import ROWS, Runner
 from holonax.mechanics.system import State
 from holonax.methods.path import Fate
+from holonax.simulation.neighbours import Followed
 from holonax.simulation.plan import Plan
 
 _CALL_SECONDS = 0.3  # how long one call should last: progress is shown, and Ctrl-C obeyed, that often
@@ -29,7 +30,7 @@ class Segment:
     """
 
     runner: Runner
-    parameters: Mapping[str, np.ndarray]  # of the paths
+    parameters: Mapping[str, Any]  # of the paths
     paths: int
     first_step: int  # number of the first step of the run, as far as noise is concerned
     done: int
@@ -61,23 +62,41 @@ class Stepper:
         self.plan, self.runner = plan, runner
         self.start = State(*(np.asarray(x, plan.dtype) for x in (plan.start.q, plan.start.p, plan.start.guess)))
         self.most = ROWS  # steps in one call, as far as it is known to be quick
+        self.room: dict[str, int] = {}  # of parameters that are made for states
 
     def segments(self, chunk: range) -> Iterator[Segment]:
         """Run these paths to their end; the first segment is the start itself."""
         plan, runner, stride = self.plan, self.runner, self.plan.stride
         index = np.resize(np.arange(chunk.start, chunk.stop), self._padded(len(chunk)))
         states, parameters = self._states(index), plan.values.of_paths(index, plan.dtype)
-        segment = partial(Segment, runner, parameters, len(chunk), plan.first_step)
-        carried, paths = runner.begin(states, parameters), index.astype(np.uint64)
-        yield segment(0, np.array([0]), states.q[None], states.p[None], carried)
+        lists = Followed(plan.values.recipes, states.q, self.room)
+        carried, paths = runner.begin(states, parameters | lists.made), index.astype(np.uint64)
+
+        def segment(done: int, numbers: np.ndarray, q: Any, p: Any) -> Segment:
+            own = parameters | lists.made
+            return Segment(runner, own, len(chunk), plan.first_step, done, numbers, q, p, carried)
+
+        def advance(first: int, stop: int) -> tuple[Any, Any, Any]:
+            return runner.advance(carried, paths, plan.seed, plan.h, first, stop, stride, plan.first_step)
+
+        yield segment(0, np.array([0]), states.q[None], states.p[None])
         first = 0
         while first < plan.steps:
-            stop = min(plan.steps, first + self.most, (first // stride + ROWS) * stride)
+            stop = min(plan.steps, first + min(self.most, lists.reach), (first // stride + ROWS) * stride)
             begin = time.monotonic()
-            carried, q, p = runner.advance(carried, paths, plan.seed, plan.h, first, stop, stride, plan.first_step)
+            after, q, p = advance(first, stop)
             self._learn(stop - first, time.monotonic() - begin)
-            yield segment(stop, np.arange(first // stride + 1, stop // stride + 1) * stride, q, p, carried)
-            first = stop
+            failing = lists.failing(runner, after, plan.first_step)
+            if failing == first:
+                carried = lists.renew(runner, carried, first)
+                continue
+            if failing is not None:
+                stop = failing
+                after, q, p = advance(first, stop)
+            carried = after
+            yield segment(stop, np.arange(first // stride + 1, stop // stride + 1) * stride, q, p)
+            if (first := stop) < plan.steps:
+                carried = lists.follow(runner, carried, first)
 
     def _learn(self, steps: int, seconds: float) -> None:
         """Make calls longer if the longest are quick."""
