@@ -141,9 +141,9 @@ class Pairs(Recipe):
             "the system with lists for q, a plain array"
         )
 
-    def places(self, q: Any) -> Any:
+    def places(self, q: Any) -> Array:
         """Where the particles are."""
-        return q.reshape(-1, 3) if self.positions is None else jnp.asarray(self.positions(q))
+        return jnp.asarray(q).reshape(-1, 3) if self.positions is None else jnp.asarray(self.positions(q))
 
     def shape(self, n: int, dtype: Any) -> tuple[int, int]:
         """Number of particles and of dimensions, for n coordinates; an InputError if something does not fit."""

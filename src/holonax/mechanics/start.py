@@ -201,6 +201,7 @@ class _Point(NamedTuple):
     hidden: Any
     jacobian: Dense | Sparse
     potentials: Any
+    force: Any
     status: Any
 
 
@@ -219,7 +220,8 @@ def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, projec
         p, v, _, onto_cotangent = project_momentum(system, q, p, v, newton)
         status = jnp.where(status == Status.CONVERGED, onto_cotangent.status, status)
     potentials = jnp.append(system.gamma(q), system.L(q, v))
-    return _Point(q, p, v, system.g(q), system.hidden(q, v), jacobian(system, q, v), potentials, status)
+    force = system.force(q, v)
+    return _Point(q, p, v, system.g(q), system.hidden(q, v), jacobian(system, q, v), potentials, force, status)
 
 
 def _check(point: _Point) -> None:
@@ -245,10 +247,11 @@ def _check(point: _Point) -> None:
         "velocity must enter L with a mass",
         rank.mass,
     )
-    values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
+    values = np.concatenate([point.g, point.potentials, point.force, point.p, point.v], axis=1)
     demand(
         np.isfinite(values).all(axis=1) & rank.gradients_are_finite & rank.mass_is_finite,
-        "L, g or gamma (or a derivative) is not finite at the start, where L = {}; start inside their domain",
+        "L, g or gamma (or a derivative) is not finite at the start, where L = {}; start inside their domain (a "
+        "distance has no derivative at 0: are there two particles in one place, or a pair of a particle with itself?)",
         point.potentials[:, -1],
     )
     tolerance = max(ON_MANIFOLD, 32 * float(np.finfo(point.q.dtype).eps))
