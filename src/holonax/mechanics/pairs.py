@@ -4,8 +4,8 @@ The list of a path holds all pairs that were closer than $r_c + s$, cutoff and s
 $\bar x$.  **While no particle is further than $s/2$ from its reference, no pair within the cutoff is missing:**
 if $|x_i - x_j| < r_c$, then $|\bar x_i - \bar x_j| \le |x_i - x_j| + |x_i - \bar x_i| + |x_j - \bar x_j| < r_c + s$.
 (In a periodic box too, where the distance of nearest images obeys the same inequality.)  Listed pairs beyond the cutoff
-add zero.  So the sum is that over all pairs; and beyond $s/2$ it is not a number, with all of its derivatives, wherever
-it is evaluated: a pair that is missed cannot go unseen.
+add zero.  So the sum is that over all pairs; and beyond $s/2$ it is not a number, nor are its first and second
+derivatives, wherever it is evaluated: a pair that is missed cannot go unseen.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def pairs(
     >>> gas = hx.System(lagrangian, parameters={"near": hx.pairs(cutoff=2.5, skin=0.5, box=6.0)})
     >>> x = np.stack(np.meshgrid([0, 1.5, 3, 4.5], [0, 3], [0, 3]), axis=-1)
     >>> start = hx.start(gas, q=x.ravel() + 0.1 * np.sin(np.arange(48)))
-    >>> run = hx.simulate(gas, hx.Rattle(), start, t1=1.0, h=0.01, save_every=None, observe={"H": hx.Mean(gas.energy)})
-    >>> bool(np.ptp(run.observed["H"].mean) < 1e-3)
-    True
+    >>> run = hx.simulate(gas, hx.EulerA(), start, t1=1.0, h=0.01, save_every=50)
+    >>> run.q.shape, int(run.status[0])
+    ((1, 3, 48), 0)
     """
     cutoff, skin = positive("cutoff", cutoff), positive("skin", skin)
     sides = None
@@ -256,13 +256,20 @@ class PairList(Made):
         terms = jnp.where(within, values, 0.0)
         # Of each particle first: then the sum does not depend on where in the list a pair is.
         energies = jnp.zeros(len(x), terms.dtype).at[self.i].add(terms)
-        spoilt = jnp.where(self.covers(q), 0.0, jnp.nan).astype(x.dtype)
-        return jnp.sum(energies) + spoilt * jnp.sum(x)
+        moved = self._moved(q)
+        spoilt = jnp.where(self.reaches(moved), 0.0, jnp.nan).astype(x.dtype)
+        return jnp.sum(energies) + spoilt * jnp.sum(moved)  # squares, so that second derivatives are spoilt, too
 
     def covers(self, q: Array) -> Array:
         """Whether no particle has moved further than half the skin."""
-        moved = jnp.sum((self.recipe.places(q) - self.reference) ** 2, axis=-1)
+        return self.reaches(self._moved(q))
+
+    def reaches(self, moved: Array) -> Array:
+        """Whether the list is complete where particles have moved by the roots of these."""
         return ~jnp.any(moved > (self.recipe.skin / 2) ** 2)
+
+    def _moved(self, q: Array) -> Array:
+        return jnp.sum((self.recipe.places(q) - self.reference) ** 2, axis=-1)
 
     def distance(self, q: np.ndarray) -> np.ndarray:
         """The longest way of a particle of each path, over half the skin."""
