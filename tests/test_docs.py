@@ -10,7 +10,14 @@ from readme import ROOT, examples
 PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
-LONG = {"free_energy", "neighbours", "pendulum_at_temperature", "polymer_chain", "posterior_on_a_manifold", "rigid_trimer"}
+LONG = {
+    "free_energy",
+    "neighbours",
+    "pendulum_at_temperature",
+    "polymer_chain",
+    "posterior_on_a_manifold",
+    "rigid_trimer",
+}
 """Pages that take ten seconds and more."""
 RUN = [pytest.param(x, marks=pytest.mark.study if x.stem in LONG else ()) for x in PAGES if examples(x)]
 

@@ -7,24 +7,17 @@ only derivatives are used.  With a long list of neighbours that is most of the p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax import Array
 from jax.extend.core import Jaxpr, Literal
 
 
-class Slice(NamedTuple):
-    """The part of a program that depends on its argument: `function(x, *given)`, and the types of what is given."""
+def slice_of(jaxpr: Jaxpr, constants: Sequence[Any]) -> tuple[Callable[..., list[Array]], list[Any]]:
+    """The part of a program of one argument that depends on it: `function(x, *given)`, and the types of what is given.
 
-    function: Callable[..., list[Array]]
-    given: list[Any]
-
-
-def slice_of(jaxpr: Jaxpr, constants: Sequence[Any]) -> Slice:
-    """Of a program of one argument; constants whose values are not known yet are None.
-
-    What is computed from these, and not from the argument, becomes an argument.
+    Constants whose values are not known yet are None.  What is computed from these, not from the argument, is given.
     """
     known = dict(zip(jaxpr.constvars, constants, strict=True))
     given = {v for v, value in known.items() if value is None}
@@ -51,7 +44,7 @@ def slice_of(jaxpr: Jaxpr, constants: Sequence[Any]) -> Slice:
     def function(x: Array, *others: Array) -> list[Array]:
         return jax.core.eval_jaxpr(sliced, [*values.values(), *others], x)
 
-    return Slice(function, [x.aval for x in arguments])
+    return function, [x.aval for x in arguments]
 
 
 def _results(jaxpr: Jaxpr) -> list[Any]:
