@@ -23,7 +23,7 @@ def test_a_slice_keeps_what_depends_on_the_argument_and_what_is_constant():
     jax.make_jaxpr(trace)(0.5)  # y has no value yet
     jaxpr, constants = traced["jaxpr"].jaxpr, traced["jaxpr"].consts
     known = [None if isinstance(c, jax.core.Tracer) else np.asarray(c) for c in constants]
-    assert known.count(None) > 0
+    assert any(value is None for value in known)
     function, given = slice_of(jaxpr, known)
     assert all(x.size < 1000 for x in given)
     sliced = jax.make_jaxpr(function)(jnp.zeros(3), *given)

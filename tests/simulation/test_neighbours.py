@@ -142,14 +142,15 @@ def test_a_cluster_in_free_space_moves_as_by_all_pairs(made):
     assert len(made) >= 6
 
 
+def recklessly(self, runner, carried, step):
+    self.reach = 1000
+    return carried
+
+
 def test_lists_that_are_too_old_are_found_and_steps_repeated(made, monkeypatch):
     """Calls are far too long for the skin; where nobody looks at what has moved, the test sees it."""
     lists, _, start = cluster(skin=0.2)
     expected = cluster_by_all_pairs()
-
-    def recklessly(self, runner, carried, step):
-        self.reach = 1000
-        return carried
 
     monkeypatch.setattr(neighbours.Followed, "follow", recklessly)
     run = hx.simulate(lists, hx.EulerA(), start, **OPTIONS)
@@ -160,6 +161,18 @@ def test_lists_that_are_too_old_are_found_and_steps_repeated(made, monkeypatch):
     broken = hx.System(lambda q, v, *, near: listed(q, v, near=near), parameters=dict(lists.parameters))
     run = hx.simulate(broken, hx.EulerA(), start, **OPTIONS)
     assert np.abs(run.q[0] - expected.q).max() > 1e-3
+
+
+@pytest.mark.study
+def test_proposals_that_a_list_does_not_reach_are_not_rejected(monkeypatch):
+    """They are judged with another list."""
+    method = hx.Langevin(1.0, 1.0, metropolis=True)
+    lists, everything, start = cluster(skin=0.2)
+    monkeypatch.setattr(neighbours.Followed, "follow", recklessly)
+    run = hx.simulate(lists, method, start, **OPTIONS)
+    expected = by_all_pairs(everything, method, start, 0.01, 100)
+    np.testing.assert_allclose(run.q[0], expected.q, atol=1e-9, rtol=0)
+    assert run.counts["accepted"][0] > 90
 
 
 def test_bits_do_not_depend_on_when_lists_are_made(made, monkeypatch):
