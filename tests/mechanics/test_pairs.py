@@ -61,6 +61,21 @@ def test_a_sum_and_its_derivatives_are_those_over_all_pairs(box):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-11)
 
 
+def test_bits_of_a_sum_do_not_depend_on_when_the_list_was_made():
+    """On a CPU, energies and forces are added up in one order, whatever else is in the list."""
+    q = np.random.default_rng(0).uniform(0, 9, 1200)
+    recipe = hx.pairs(2.0, 0.6, 9.0)
+    first = recipe.around(q)
+    value = jax.jit(jax.value_and_grad(lambda q, made: made.sum(lambda r2: jnp.exp(-r2) * (4 - r2) ** 2, q)))
+    energy, force = value(q, first)
+    for other in (0.05 * np.sin(q), 0.15 * np.cos(q)):
+        again = value(q, recipe.around(q + other, first.room))
+        assert float(again[0]) == float(energy)
+        np.testing.assert_array_equal(again[1], force)
+    for skin in (0.3, 0.5, 0.9, 1.5):  # which is another program; energies do not depend on that, either
+        assert float(value(q, hx.pairs(2.0, skin, 9.0).around(q))[0]) == float(energy)
+
+
 def test_where_a_list_does_not_reach_nothing_is_a_number():
     """Also if no pair is near, and for particles that have not moved."""
     for x in (POSITIONS, 100.0 * np.eye(3)):
