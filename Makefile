@@ -1,6 +1,8 @@
 # Two commands do everything on a machine with git, make and Python 3.11 or newer: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=  # tests start many processes, and each would compile every module that it imports
+MAKEFLAGS += --jobs=2  # `lint` computes while `wheel` waits for the network
 
 .PHONY: demo check test lint wheel study corpus campaign signals resources bench bench-gpu clean
 .DELETE_ON_ERROR:
@@ -31,8 +33,8 @@ lint: .venv/ready
 wheel: .venv/ready  ## build a wheel, install it in an empty environment, run the README's example there
 	rm -rf dist .wheel-env
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
-	$(PYTHON) -m venv .wheel-env
-	.wheel-env/bin/pip install --quiet --no-compile dist/*.whl
+	$(PYTHON) -m venv --without-pip .wheel-env
+	$(BIN)/pip --python .wheel-env install --quiet --no-compile dist/*.whl
 	$(BIN)/python tests/readme.py > .wheel-env/example.py
 	cd .wheel-env && bin/python -I example.py
 
@@ -61,6 +63,7 @@ bench: .venv/bench  ## speed beside hand-written C and other libraries (about 8 
 
 bench-gpu: .venv/ready  ## the same on an NVIDIA GPU (needs the extra [cuda])
 	$(BIN)/python -m benchmarks.gpu_main
+	$(BIN)/python -m benchmarks.gpu_short
 
 clean:
 	rm -rf .venv .wheel-env dist out

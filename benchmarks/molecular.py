@@ -8,6 +8,7 @@ table says until when it ran.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -29,9 +30,31 @@ def openmm_chain(
     who = f"OpenMM, {platform} platform"
     if absent("openmm"):
         return Contestant(who, missing="not installed")
+    start = np.asarray(hx.systems.chain(beads, sigma).start.q)
+    run = openmm_steps(start, 0 * start, sigma, h=H, paths=paths, platform=platform, tolerance=tolerance)
+    note = f"constraint tolerance {tolerance:.0e}; until t = {steps * H:g}"
+    return Contestant(who, paths * steps, partial(run, steps), partial(run, 1), note=note)
+
+
+def openmm_steps(
+    q: np.ndarray,
+    v: np.ndarray,
+    sigma: float,
+    *,
+    h: float,
+    paths: int,
+    platform: str,
+    tolerance: float,
+    thermal: bool = True,
+    threads: int = 1,
+) -> Callable[[int], np.ndarray]:
+    """A function that takes so many steps of a chain from (q, v) on, and returns positions, shape (paths, n).
+
+    `thermal`: by `LangevinMiddleIntegrator`, otherwise by `VerletIntegrator`.
+    """
     import openmm
 
-    start = np.asarray(hx.systems.chain(beads, sigma).start.q).reshape(beads, 3)
+    beads = len(q) // 3
     system = openmm.System()
     gravity = openmm.CustomExternalForce("z")
     system.addForce(gravity)
@@ -43,19 +66,18 @@ def openmm_chain(
             gravity.addParticle(anchor + bead)
             system.addConstraint(anchor + bead - 1, anchor + bead, 1.0)
     temperature = sigma**2 / (2 * FRICTION * GAS_CONSTANT)
-    integrator = openmm.LangevinMiddleIntegrator(temperature, FRICTION, H)
+    integrator = openmm.LangevinMiddleIntegrator(temperature, FRICTION, h) if thermal else openmm.VerletIntegrator(h)
     integrator.setConstraintTolerance(tolerance)
-    properties = {"Threads": "1"} if platform == "CPU" else {}
+    properties = {"Threads": str(threads)} if platform == "CPU" else {}
     context = openmm.Context(system, integrator, openmm.Platform.getPlatform(platform), properties)
     apart = np.arange(paths)[:, None, None] * np.array([4.0 * beads, 0.0, 0.0])  # copies do not interact
-    places = np.concatenate([np.zeros((1, 3)), start]) + apart
+    places, speeds = (np.concatenate([np.zeros((1, 3)), x.reshape(beads, 3)]) for x in (q, v))
 
     def run(steps: int) -> np.ndarray:
-        context.setPositions(places.reshape(-1, 3))
-        context.setVelocities(np.zeros((paths * (beads + 1), 3)))
+        context.setPositions((places + apart).reshape(-1, 3))
+        context.setVelocities(np.tile(speeds, (paths, 1)))
         integrator.step(steps)
         end = context.getState(getPositions=True).getPositions(asNumpy=True)._value.reshape(paths, beads + 1, 3)
         return (end[:, 1:] - end[:, :1]).reshape(paths, -1)
 
-    note = f"constraint tolerance {tolerance:.0e}; until t = {steps * H:g}"
-    return Contestant(who, paths * steps, partial(run, steps), partial(run, 1), note=note)
+    return run

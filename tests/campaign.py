@@ -425,6 +425,9 @@ def systems():
 
     yield from each("System", system, "n", NOT_INTEGERS, "integer")
     yield from each("System", system, "n", {"0": 0, "-3": -3}, "at least 1")
+    yield from each(
+        "System", system, "redundant", {"drop": "drop", "3": 3, "-1": (-1,), "0.5": (0.5,)}, "refuse|numbered|integer"
+    )
     yield Case("System: n = numpy's", lambda: system(n=np.int64(3)).n, holds=lambda n: n == 3)
     yield Case(
         "System: no size fits", lambda: system(lagrangian=lambda q, v: (v @ jnp.ones(99)) ** 2).dimension(), "n="

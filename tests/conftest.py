@@ -1,3 +1,4 @@
+import gc
 import os
 import sys
 from functools import partial
@@ -5,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-# Most programs of XLA run but once here, and two thirds of the time would go into making them fast.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1")
+# Most programs of XLA run but once here: two thirds of the time would go into making them fast.  The fusion emitters,
+# which are to make them faster still, take longer to compile than all the rest.  `make study` leaves XLA as it is.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false",
+)
 os.environ.setdefault("HOLONAX_CHECK", "1")  # programs are checked after every pass
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # or its threads would wait for those of other test processes
 
@@ -15,23 +20,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 from holonax.studies import lockstep
 
 lockstep.jit = partial(lockstep.jit, compiler_options={"xla_backend_optimization_level": 3})  # but studies run long
+gc.set_threshold(20_000)  # tracing makes so many objects that the default, 700, takes a tenth of the time
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Keep tests that share compiled programs in one process: those of a file, or of a method on a system.
+    """Files whose tests take longest come first, so that no process has to wait for another one at the end.
 
-    Files whose tests take longest come first, so that no process has to wait for another one at the end.
+    The tests of a file run in one process (`--dist loadfile`), for they share compiled programs.
     """
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        shared = {"name", "method"} <= parameters.keys()
-        group = f"{parameters['name']}-{parameters['method']}" if shared else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
 
 
-LONGEST_FILES = {"test_docs.py", "test_orders.py", "test_cli.py"}
+LONGEST_FILES = {"test_cli.py", "test_orders.py", "test_recipes.py", "test_structure.py", "test_langevin.py"}
 MAPPINGS = Path("/proc/self/maps")
 
 

@@ -22,8 +22,6 @@ METHODS = list(hx.Method.examples())
 GEOMETRIC = [method for method in METHODS if method.keeps_manifold]
 FOUR = ["pendulum", "ellipsoid", "double_pendulum", "rigid_body"]
 OTHERS = [name for name in hx.systems.names() if name not in FOUR]
-LONG = {hx.Lobatto(4), hx.Lobatto(5), hx.Lobatto(6), hx.Kicked("midpoint"), hx.Kicked("milstein-tretyakov")}
-"""Methods that take long to compile."""
 FEW = (hx.EulerA(), hx.Rattle(), hx.Kicked(), hx.Lobatto32())
 """One of each kind, for tests that compile derivatives of a step."""
 
@@ -32,8 +30,9 @@ BRIEF = {
     "ellipsoid": (hx.EulerPrinted(),),
     "chain": (hx.Rattle(),),
     "oscillator": (hx.Lobatto(3),),
+    "ring": (hx.EulerA(),),
 }
-"""A method on a system takes seconds to compile: `make test` takes all but the LONG ones on the pendulum, and these."""
+"""A method on a system takes seconds to compile: `make test` takes all of them on the pendulum, and these."""
 
 
 AVAILABLE = [name for name, engine in engines.ENGINES.items() if engine.missing() is None]
@@ -47,7 +46,7 @@ def heavy(*values):
 
 def pairs(names, methods, few=False):
     """Parameters `name, method` of a test; of the methods on the pendulum only a FEW, if so wanted."""
-    on_pendulum = FEW if few else [method for method in methods if method not in LONG]
+    on_pendulum = FEW if few else methods
     return [
         pytest.param(name, method)
         if method in BRIEF.get(name, ()) or (name == "pendulum" and method in on_pendulum)
@@ -96,9 +95,16 @@ def quick_jit(function=None, **options):
     return jax.jit(function, compiler_options=QUICKLY, **options)
 
 
+SMALL = {"net": {"rows": 2, "columns": 2}, "water": {"molecules": 2, "density": 150.0}}
+"""Arguments of systems that are large by default; at this density the cutoff is beyond the neighbours."""
+
+UNIT = {"water": 2.0**-5}
+"""Of time, where it is not 1: steps are shorter by this factor."""
+
+
 @functools.cache
 def entry(name):
-    return getattr(hx.systems, name)()
+    return getattr(hx.systems, name)(**SMALL.get(name, {}))
 
 
 @functools.cache

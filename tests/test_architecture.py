@@ -22,7 +22,7 @@ LAYERS = [  # a folder may import from those before it, and every folder from th
     {"cli"},
     {"__init__"},
 ]
-COMPILER = [{"ir"}, {"frontend", "passes"}, {"program"}, {"__init__"}]
+COMPILER = [{"ir"}, {"frontend", "passes"}, {"arrays"}, {"program"}, {"__init__"}]
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -12,6 +12,7 @@ PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG
 
 LONG = {
     "free_energy",
+    "large_systems",
     "neighbours",
     "pendulum_at_temperature",
     "polymer_chain",

@@ -24,6 +24,7 @@ from holonax.errors import (
 from holonax.mechanics import eliminated
 from holonax.mechanics.noise import Increment, increments
 from holonax.mechanics.pairs import pairs
+from holonax.mechanics.redundancy import independent
 from holonax.mechanics.start import start
 from holonax.mechanics.system import State, System
 from holonax.methods import (
@@ -102,6 +103,7 @@ __all__ = [
     "eliminated",
     "explain",
     "increments",
+    "independent",
     "integrate",
     "methods",
     "pairs",

@@ -48,15 +48,17 @@ def in_order(
                 except BaseException as error:  # also an interrupt: it is for whoever asks
                     future.set_exception(error)
 
-    for _ in range(workers):
-        thread = threading.Thread(target=context.copy().run, args=(work,), daemon=True)
-        thread.start()
-        _threads.add(thread)
+    started = 0
     pending: deque[Future[Result]] = deque()
     try:
         for item in items:
             pending.append(Future())
             tasks.put((pending[-1], item))
+            if started < workers:  # the first item need not wait for the last thread
+                thread = threading.Thread(target=context.copy().run, args=(work,), daemon=True)
+                thread.start()
+                _threads.add(thread)
+                started += 1
             if len(pending) > 2 * workers:
                 yield _wait(pending.popleft(), meanwhile)
         while pending:
@@ -64,7 +66,7 @@ def in_order(
     finally:
         for future in pending:
             future.cancel()
-        for _ in range(workers):
+        for _ in range(started):
             tasks.put(None)
 
 

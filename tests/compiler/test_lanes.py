@@ -416,7 +416,6 @@ def by_a_kernel(engine):
     return dict(zip(functions, zip(run.p[:, 0].T, quick_jit(jax.vmap(force))(q).T, strict=True), strict=True))
 
 
-@pytest.mark.xdist_group("functions in a kernel")  # which is compiled once
 @pytest.mark.parametrize("engine", mostly(["llvm", "xla"]))
 @pytest.mark.parametrize("name", [*FUNCTIONS_OF_ONE, "arctan2", "power"])
 def test_a_function_in_a_kernel(name, engine):
@@ -440,11 +439,19 @@ def test_what_cannot_be_translated_runs_on_the_plain_engine_and_says_so_once(mon
         hx.simulate(system, hx.EulerA(), start, engine="llvm", **arguments)
 
 
-def test_a_program_that_would_be_too_large_is_refused(monkeypatch):
+def test_a_program_that_would_be_too_large_has_loops_over_arrays_or_is_refused(monkeypatch):
     monkeypatch.setattr(engines.llvm, "TARGET", engines.llvm.TARGET._replace(most=100))
     e = hx.systems.pendulum()
+    run = hx.simulate(e.system, hx.EulerA(), e.start, t1=0.5, h=0.25, engine="llvm", progress=False)
+    assert "loops over arrays, for a program of about" in run.reason
+    monkeypatch.setattr(engines.llvm, "ArrayRunner", _raise)
+    e = hx.systems.pendulum(sigma=0.123)
     with pytest.raises(hx.InputError, match=r"a program of about \d+ operations \(its limit is 100\)"):
         hx.simulate(e.system, hx.EulerA(), e.start, t1=0.5, h=0.25, engine="llvm", progress=False)
+
+
+def _raise(*_):
+    raise engines.Untranslatable("anything")
 
 
 def test_expressions_that_are_nested_too_deeply_run_on_the_plain_engine(monkeypatch):

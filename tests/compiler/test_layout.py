@@ -215,9 +215,7 @@ def test_loops_and_written_out_code_agree(method, dtype):
     states.p[3, 1] = 1e3  # far too fast: this path fails, the others do not notice
     for loops in (True, False):
         runner = llvm.LlvmRunner(chain(method, dtype, loops))
-        carried, q, p = runner.advance(
-            runner.begin(states, {}), np.arange(paths, dtype=np.uint64), 7, 2.0**-7, 0, 12, 4
-        )
+        carried, q, p = runner.advance(runner.begin(states, {}), range(paths), 7, 2.0**-7, 0, 12, 4)
         runs.append((q, p, *runner.fate(carried)[:2], carried[: 2 * e.n]))
     assert runs[0][2][3] != 0
     assert not runs[0][2][[0, 1, 2, 4, 15]].any()

@@ -137,10 +137,16 @@ def test_what_the_compiler_made_of_it_is_explained():
     assert "1 left to the formula for quadratics" in text
 
 
-def test_what_cannot_be_translated_is_explained_too():
+def test_what_runs_with_loops_over_arrays_is_explained_too():
     system = hx.System(lambda q, v: 0.5 * v @ v - q @ q, n=700, constraint=lambda q: q[:650] ** 2 - 1.0)
     rows = dict(hx.explain(system, hx.EulerA()).rows)
-    assert rows["engine"].startswith("plain, since ")
-    assert "unknowns (the limit is 600)" in rows["engine"]
+    assert "with loops over arrays, for equations of 1350 unknowns (the limit is 600)" in rows["engine"]
+    assert rows["equations of 1350 unknowns"] == "700 eliminated, 650 left to Newton's method"
+
+
+def test_what_cannot_be_translated_is_explained_too():
+    system = hx.System(lambda q, v: 0.5 * v @ v - jnp.sort(q) @ q, n=3)
+    rows = dict(hx.explain(system, hx.EulerA()).rows)
+    assert rows["engine"] == "plain, since 'llvm' cannot translate the primitive 'sort'"
     with pytest.raises(hx.InputError, match="engine = 'gpu'"):
         hx.explain(system, hx.EulerA(), engine="gpu")

@@ -1,103 +1,51 @@
-"""The source of CUDA kernels, compiled as C++ and run thread after thread: the same paths as LLVM's kernels."""
+"""The engine on GPUs without one: its kernels, compiled as C++, give the same paths as LLVM's."""
 
-import ctypes
-import re
 import shutil
-import subprocess
-from ctypes import c_double, c_longlong, c_uint, c_void_p
-from functools import cached_property
+import sys
+from queue import SimpleQueue
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from stand_in import cupy
 
 import holonax as hx
-from holonax.compiler import compile_step
+from holonax import engines
 from holonax.compiler.ir.operations import OPERATIONS, Library
-from holonax.engines.cuda import emit, runner
-from holonax.engines.lanes import LaneRunner
+from holonax.engines.cuda import runner
 from support import bent_curve, entry, heavy
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
-BEGIN = """
-#include <cmath>
-#include <cstring>
-using std::isfinite;
-#define __global__
-#define __device__
-struct Index { long long x; };
-static Index blockIdx{0}, blockDim{1}, threadIdx{0};
-static int atomicAdd(int *place, int value) { int old = *place; *place += value; return old; }
-static double __longlong_as_double(long long bits) { double x; memcpy(&x, &bits, 8); return x; }
-"""
-
-END = """
-extern "C" void launch(
-    void **carried, unsigned long long *paths, double *rows, long long *next, int *doubts, unsigned key0, unsigned key1,
-    double h, long long size, long long first, long long stop, long long stride, long long offset
-) {
-    for (threadIdx.x = 0; threadIdx.x < size; ++threadIdx.x)
-        advance(carried, paths, rows, next, doubts, key0, key1, h, size, first, stop, stride, offset);
-}
-"""
-
-INSTRUCTIONS = {"rcp": "r = 1.0 / y;", "rsqrt": "r = 1.0 / sqrt(x);"}
-"""What the instructions of the processor do that the source names."""
-
-
-class OnThisProcessor(LaneRunner):
-    """Like the runner on a GPU."""
-
-    def __init__(self, system, method, n, folder):
-        super().__init__(compile_step(system.form, method, n, "float64", runner.TARGET))
-        self.folder, self.doubts = folder, 0
-        self.kernel = self.compiled(emit.kernel(self.program), "kernel")
-
-    @cached_property
-    def again(self):
-        return self.compiled(emit.again(self.program.again()), "again")
-
-    def compiled(self, source, name):
-        source = re.sub(r'asm\("(\w+)\.approx[^)]*\)[^)]*\)\);', lambda found: INSTRUCTIONS[found[1]], source)
-        file = self.folder / f"{name}.cpp"
-        file.write_text(BEGIN + source.replace('asm volatile("");', "") + END)
-        command = [COMPILER, "-O1", "-std=c++17", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-w", file, "-o", f"{file}.so"]
-        subprocess.run(command, check=True)
-        return ctypes.CDLL(f"{file}.so").launch
-
-    def advance(self, carried, paths, seed, h, first, stop, stride, offset=0):
-        size, rows = len(paths), self.rows(np, len(paths), first, stop, stride)
-        following, doubts = np.full(size, first, np.int64), np.zeros(1, np.int32)
-        pointers = (c_void_p * len(carried))(*(x.ctypes.data for x in carried))
-        arrays = [x.ctypes.data_as(c_void_p) for x in (paths, rows, following, doubts)]
-        numbers = [c_longlong(x) for x in (size, first, stop, stride, offset)]
-        arguments = [pointers, *arrays, c_uint(seed), c_uint(0), c_double(h), *numbers]
-        self.kernel(*arguments)
-        while doubts[0]:
-            self.doubts += int(doubts[0])
-            doubts[:] = 0
-            self.again(*arguments)
-            self.kernel(*arguments)
-        return carried, *self.split(rows)
-
-
-def compare(system, method, start, folder, h, steps):
-    """The same 64 paths by both engines; how many steps were taken again."""
-    n, paths = len(start.q), 64
-    states = hx.State(*(np.broadcast_to(x, (paths, n)) for x in (start.q, start.p, start.guess)))
-    made = OnThisProcessor(system, method, n, folder)
-    carried, q, p = made.advance(made.begin(states, {}), np.arange(paths, dtype=np.uint64), 1, h, 0, steps, 1)
-    fate = made.fate(carried)
-    run = hx.simulate(system, method, start, t1=steps * h, h=h, paths=paths, seed=1, engine="llvm", on_failure="mark")
-    np.testing.assert_array_equal(fate.status, run.status)
-    np.testing.assert_array_equal(fate.failed_step, run.failed_step)
-    alive = run.status == 0
-    for found, expected in ((q, run.q), (p, run.p)):
-        np.testing.assert_allclose(found.swapaxes(0, 1)[alive], expected[alive, 1:], rtol=0, atol=1e-10)
-    return made.doubts
-
-
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+
+
+@pytest.fixture
+def device(tmp_path, monkeypatch):
+    """A stand-in for CuPy, and chunks so small that there are several."""
+    module = cupy(tmp_path, COMPILER)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(runner, "_idle", SimpleQueue())
+    monkeypatch.setattr(runner.CudaRunner, "least", 128)
+    yield module
+    engines.prepared.cache_clear()  # what was made with it
+
+
+def compare(system, method, start, h, steps, **arguments):
+    """The same paths by both engines."""
+    asked = {"t1": steps * h, "h": h, "seed": 1, "on_failure": "mark", "progress": False} | arguments
+    found, expected = (hx.simulate(system, method, start, engine=engine, **asked) for engine in ("cuda", "llvm"))
+    assert found.engine == "cuda"
+    np.testing.assert_array_equal(found.status, expected.status)
+    np.testing.assert_array_equal(found.failed_step, expected.failed_step)
+    np.testing.assert_array_equal(found.iterations, expected.iterations)
+    for name, counted in expected.counts.items():
+        np.testing.assert_array_equal(found.counts[name], counted)
+    alive = expected.status == 0
+    assert alive.any()
+    for one, other in ((found.q, expected.q), (found.p, expected.p), (found.state.q, expected.state.q)):
+        np.testing.assert_allclose(one[alive], other[alive], rtol=0, atol=1e-10)
+    return found, expected
 
 
 @pytest.mark.parametrize(
@@ -112,18 +60,19 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
     ],
     ids=str,
 )
-def test_the_source_does_what_the_others_do(name, method, tmp_path):
+def test_the_source_does_what_the_others_do(name, method, device):
     e = entry(name)
-    compare(e.system, method, e.start, tmp_path, 2.0**-6, 32)
+    compare(e.system, method, e.start, 2.0**-6, 32, paths=64)
 
 
-def test_steps_in_doubt(tmp_path):
+def test_steps_in_doubt(device):
     system, start = bent_curve()
-    assert compare(system, hx.Rattle(), start, tmp_path, 0.25, 16) > 20
+    compare(system, hx.Rattle(), start, 0.25, 16, paths=64)
+    assert len(device.launches) > 5  # by turns, the kernel and the one for steps in doubt
 
 
 @pytest.mark.study
-def test_every_function_of_one_argument(tmp_path):
+def test_every_function_of_one_argument(device):
     rows = [row for row in OPERATIONS.values() if isinstance(row.llvm, Library) and "{1}" not in row.cuda]
     places = np.array([0.5 if np.isfinite(row.xla(0.5)) else 1.5 for row in rows])
 
@@ -131,4 +80,65 @@ def test_every_function_of_one_argument(tmp_path):
         return sum(x * row.xla(x) for x, row in zip(q, rows, strict=True))
 
     system = hx.System(lambda q, v: 0.5 * v @ v - potential(q), n=len(rows))
-    compare(system, hx.EulerA(), hx.start(system, places), tmp_path, 2.0**-6, 1)
+    compare(system, hx.EulerA(), hx.start(system, places), 2.0**-6, 1, paths=64)
+
+
+def test_starts_and_parameters_of_each_path(device):
+    """Several chunks, the last of them padded; a run that goes on; an end that is not saved; a matrix of numbers."""
+    system = hx.System(
+        lambda q, v, *, mass, spring: 0.5 * mass * v @ v - 0.5 * q @ spring @ q - q[1],
+        constraint=lambda q: q @ q - 1.0,
+        noise=lambda q, *, strength: strength * q[0],
+        parameters={"mass": 1.0, "spring": np.eye(2), "strength": 0.3},
+    )
+    paths = 700
+    angle, mass = np.linspace(0.0, 3.0, paths), np.linspace(1.0, 2.0, paths)
+    spring = np.linspace(0.0, 1.0, paths)[:, None, None] * np.array([[1.0, 0.2], [0.2, 2.0]])
+    own = {"mass": mass, "spring": spring}
+    start = hx.start(system, np.stack([np.cos(angle), np.sin(angle)], axis=1), parameters=own)
+    first, _ = compare(system, hx.EulerA(), start, 2.0**-6, 10, parameters=own, save_every=4)
+    assert device.launches == [128] * 6
+    compare(system, hx.EulerA(), first.state, 2.0**-6, 10, t0=10 * 2.0**-6, t1=20 * 2.0**-6, parameters=own)
+
+
+def test_outcomes_of_a_method(device):
+    system = hx.systems.pendulum(noise=None).system
+    method = hx.Langevin(friction=1.0, temperature=1.0, splitting="OBABO", metropolis=True)
+    found, _ = compare(system, method, entry("pendulum").start, 0.5, 8, paths=200, save_every=None)
+    assert sum(found.counts.values()).tolist() == [8] * 200
+    assert all(found.counts[name].any() for name in ("accepted", "rejected"))
+
+
+@pytest.mark.study
+def test_velocities_of_the_last_states(device):
+    e = entry("torus")
+    found, expected = compare(e.system, hx.EulerA(), e.start, 2.0**-6, 8, paths=200, save_every=5)
+    np.testing.assert_allclose(found.state.v, expected.state.v, rtol=0, atol=1e-10)
+
+
+def test_the_step_that_failed(device):
+    """Numbered from the start of this run, not from where its noise begins."""
+    light = hx.System(lambda q, v: 0.5 * q[0] * v @ v, n=1)
+    state = hx.State(jnp.array([[0.5], [2.0]]), jnp.array([[-0.5], [1.0]]), jnp.array([[-1.0], [0.5]]))
+    found, _ = compare(light, hx.EulerPrinted(), state, 0.5, 2, first_step=1000)
+    assert 0 <= found.failed_step[0] < 2
+    assert found.failed_step[1] == -1
+
+
+def test_single_precision_on_the_device(device):
+    e = entry("pendulum")
+    found, expected = (
+        hx.simulate(e.system, hx.Rattle(), e.start, t1=0.5, h=2.0**-6, paths=10, dtype="float32", engine=engine)
+        for engine in ("cuda", "llvm")
+    )
+    np.testing.assert_allclose(found.q, expected.q, rtol=0, atol=1e-4)
+
+
+def test_a_stream_is_used_again_and_memory_fetched_with_it(device):
+    """CuPy keeps free memory for the stream that had it: new streams in every run would have to ask for new memory."""
+    e = entry("pendulum")
+    made = []
+    device.cuda.Stream = lambda non_blocking, stream=device.cuda.Stream: made.append(1) or stream(non_blocking)
+    for _ in range(3):
+        hx.simulate(e.system, hx.Rattle(), e.start, t1=0.5, h=2.0**-6, paths=2000, save_every=None, engine="cuda")
+    assert len(made) <= runner.WORKERS

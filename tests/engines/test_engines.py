@@ -8,23 +8,29 @@ import pytest
 import holonax as hx
 from holonax import compiler, engines
 from holonax.engines import lanes, plain
-from support import AVAILABLE, METHODS, entry, heavy, mostly, unless_too_large
+from support import AVAILABLE, METHODS, UNIT, entry, heavy, mostly, unless_too_large
 
 MOSTLY = mostly(AVAILABLE)
 SOME = [("pendulum", hx.EulerA()), ("chain", hx.Rattle()), ("oscillator", hx.Lobatto(3))]
+SOME += [("ring", hx.EulerA()), ("net", hx.EulerA()), ("diamond", hx.EulerA()), ("water", hx.EulerA())]
 SOME += [heavy("pendulum", hx.EulerMaruyama()), heavy("torus", hx.EulerB()), heavy("ellipsoid", hx.EulerPrinted())]
 ALL = [(name, method) for name in hx.systems.names() for method in METHODS]
 
 
+def size(name):
+    """Of a step."""
+    return 2.0**-8 * UNIT.get(name, 1.0)
+
+
 def run(name, method, engine, **arguments):
-    e = entry(name)
-    defaults = {"t1": 100 * 2.0**-8, "h": 2.0**-8, "paths": 5, "seed": 3, "save_every": 50, "progress": False}
+    e, h = entry(name), size(name)
+    defaults = {"t1": 100 * h, "h": h, "paths": 5, "seed": 3, "save_every": 50, "progress": False}
     return hx.simulate(e.system, method, e.start, engine=engine, **(defaults | arguments))
 
 
 def plain_end(name, method, path):
     e = entry(name)
-    noise = hx.increments(e.system, h=2.0**-8, steps=100, seed=3, path=path)
+    noise = hx.increments(e.system, h=size(name), steps=100, seed=3, path=path)
     return jax.jit(lambda noise: hx.integrate(e.system, method, e.start, noise))(noise)
 
 
@@ -122,7 +128,7 @@ def test_a_path_that_fails_leaves_its_neighbours_alone(engine):
     runner = plain.prepare(system, hx.EulerA(), 2, "float64")
     index = np.arange(32)
     carried = runner.begin(hx.State(*(np.asarray(x)[index] for x in (start.q, start.p, start.guess))), {})
-    carried, q, _ = runner.advance(carried, index.astype(np.uint64), 1, 0.0625, 0, 16, 1)
+    carried, q, _ = runner.advance(carried, range(32), 1, 0.0625, 0, 16, 1)
     fate = runner.fate(carried)
     np.testing.assert_array_equal(fate.status, result.status[:32])
     np.testing.assert_array_equal(fate.failed_step, result.failed_step[:32])

@@ -222,3 +222,47 @@ def test_index_arrays_of_users_are_looked_at():
         return 0.5 * v @ v - jnp.sum((jnp.sqrt(jnp.sum((x - x[np.array([1, 0, 2])]) ** 2, axis=1)) - 1) ** 2)
 
     say(lambda: hx.start(hx.System(springs), Q), said)
+
+
+@pytest.mark.study
+def test_lists_and_redundant_constraints_go_together():
+    """Which constraints are left out is found with lists that are made for the start."""
+    sides = np.array([[0, 1], [1, 2], [0, 2], [0, 1]])
+
+    def lagrangian(q, v, *, near):
+        return 0.5 * v @ v - near.sum(lambda r2: (2.25 - r2) ** 2, q)
+
+    def constraint(q):
+        x = q.reshape(-1, 3)
+        return jnp.sum((x[sides[:, 0]] - x[sides[:, 1]]) ** 2, axis=1) - 1.0
+
+    system = hx.System(lagrangian, constraint, parameters={"near": near(None)}, redundant="allow")
+    q = np.array([0, 0, 0, 1, 0, 0, 0.5, 0.75**0.5, 0, 0.5, 0.3, 1.1])
+    start = hx.start(system, q=q, v=np.eye(12)[11])
+    run = hx.simulate(system, hx.Rattle(), start, t1=0.5, h=0.05)
+    alone = hx.System(lagrangian, lambda q: constraint(q)[:3], parameters={"near": near(None)})
+    other = hx.simulate(alone, hx.Rattle(), start, t1=0.5, h=0.05)
+    np.testing.assert_allclose(run.q, other.q, atol=1e-12)
+
+
+def test_positions_that_refer_to_something_else_are_noticed():
+    """Nothing else of the system changes, nor of an observable that asks for the list."""
+    stretch = np.array([1.0])
+
+    def lagrangian(q, v, *, near):
+        return 0.5 * v @ v - near.sum(lambda r2: (2.25 - r2) ** 2, q)
+
+    def energy(q, p, *, near):
+        return near.sum(lambda r2: (2.25 - r2) ** 2, q)
+
+    recipe = near(None, positions=lambda q: jnp.asarray(stretch) * q.reshape(-1, 3))
+    system = hx.System(lagrangian, parameters={"near": recipe})
+    start = hx.start(system, q=[0.0, 0, 0, 0.5, 0, 0])
+
+    def found():
+        run = hx.simulate(system, hx.EulerA(), start, t1=0.01, h=0.01, observe={"energy": hx.Mean(energy)})
+        return run.observed["energy"].mean[0]
+
+    assert found() == pytest.approx(2.0**2)
+    stretch[0] = 2.0
+    assert found() == pytest.approx(1.25**2)

@@ -31,7 +31,7 @@ def test_both_constraints_at_round_off_over_ten_thousand_noisy_steps(name, metho
         assert abs(float(J(end.q, end.p) - J(start.q, start.p))) < 1e-11
 
 
-@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC, few=True), ids=str)
+@pytest.mark.parametrize(("name", "method"), pairs(FOUR, GEOMETRIC), ids=str)
 def test_two_form_on_the_cotangent_bundle_of_S_is_preserved_with_the_noise_on(name, method):
     system, start = entry(name).system, entry(name).start
     states = [(start.q, start.p)]
@@ -81,10 +81,9 @@ def test_symmetric_methods_return_to_the_start(name, method):
     np.testing.assert_allclose(back.p, start.p, atol=1e-13)
 
 
-@pytest.mark.parametrize("method", [m if m == hx.EulerA() else heavy(m) for m in METHODS if not m.symmetric], ids=str)
-@pytest.mark.parametrize("name", ["pendulum"])
-def test_the_other_methods_do_not(name, method):
-    e = entry(name)
+@pytest.mark.parametrize("method", [m for m in METHODS if not m.symmetric], ids=str)
+def test_the_other_methods_do_not(method):
+    e = entry("pendulum")
     increment = random_increment(e.system, 3, 0.1, 3)
     there = step(e.system, method, e.start, increment)
     back = step(e.system, method, there, increment.reverse())

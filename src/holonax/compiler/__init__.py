@@ -49,17 +49,20 @@ CHECKED = os.environ.get("HOLONAX_CHECK", "0") != "0"
 """Whether programs are checked after every pass: for those who write passes."""
 
 
-def compile_step(system: System, method: Method, n: int, dtype: str, target: Target) -> Program:
+def compile_step(
+    system: System, method: Method, n: int, dtype: str, target: Target, times: float = HOPELESS
+) -> Program:
     """The program of one step; `Untranslatable` says why there is none.
 
     Where the target tries steps quickly first, this is the program of a trial, and its `again` makes that of a step
-    that is taken carefully, when the first path needs it.
+    that is taken carefully, when the first path needs it.  Estimates above so many `times` the target's limit are
+    believed, and nothing is translated.
     """
     if system.recipes:
         raise Untranslatable("neighbour lists, whose indices change on the way")
     begin = time.perf_counter()
     traced = trace(system, method, n, dtype, trial=target.trials)
-    expected = refuse_hopeless(traced, target)
+    expected = refuse_hopeless(traced, target, times)
     traced_at = time.perf_counter()
     program = translate(traced, target, target.most)
     program.expected = expected

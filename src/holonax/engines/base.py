@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,26 @@ class Runner(ABC):
         chunk: paths per call, at most.
         grain: the number of paths in a call is a multiple of it; equal to `chunk` where it cannot vary.
         workers: how many calls may run at a time.
+        least: the number of paths from which on a call of their own is worth its while.
         name: of the engine.
         fallback: if another engine was meant, why it cannot serve.
+        how: what is to be said of the way in which it runs.
         sparse: whether that is the right way all the same, because equations are large and sparse.
     """
 
     name: str
     fallback: str | None = None
+    how: str | None = None
     sparse: bool = False
     chunk: int
     grain: int
     workers: int
+    least: int = 1
+
+    @cached_property
+    def quick(self) -> dict[int, int]:
+        """By the number of paths: steps in a call that is known to take a fraction of a second."""
+        return {}
 
     @abstractmethod
     def begin(self, states: State, parameters: Mapping[str, Any]) -> Any:
@@ -45,10 +55,11 @@ class Runner(ABC):
 
     @abstractmethod
     def advance(
-        self, carried: Any, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
+        self, carried: Any, paths: range, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """Take the steps `first`..`stop - 1`, recording q and p at every multiple of `stride` after `first`.
 
+        `paths` are the numbers of the paths; where more than these are carried, the others repeat them from the first.
         The noise of step i is that with the number i + `offset`, as which a failing step is reported too.
 
         Returns what is carried on, and two arrays (rows, paths, n) whose first rows are the recorded ones, of which
@@ -66,6 +77,16 @@ class Runner(ABC):
     @abstractmethod
     def velocities(self, carried: Any) -> Callable[[], np.ndarray] | None:
         """Where Newton's method would begin, to be fetched later, unless the program knows that by itself."""
+
+
+def path_numbers(paths: range, size: int) -> np.ndarray:
+    """The numbers of so many paths that are carried."""
+    return repeated(np.arange(paths.start, paths.stop, dtype=np.uint64), size)
+
+
+def repeated(index: np.ndarray, size: int) -> np.ndarray:
+    """The same from the first on again, until there are so many."""
+    return index if len(index) == size else np.resize(index, size)
 
 
 def cores() -> int:

@@ -10,11 +10,13 @@ from typing import final
 import numpy as np
 
 from holonax.compiler import Program, Untranslatable
+from holonax.compiler.arrays.program import ArrayProgram
 from holonax.compiler.frontend.estimate import estimated_operations
 from holonax.compiler.frontend.step import trace
 from holonax.compiler.ir.program import Block, Items
 from holonax.compiler.passes.rerolling import Rolled
 from holonax.engines import ENGINES, chosen
+from holonax.errors import InputError
 from holonax.inputs.checks import choice, instance
 from holonax.mechanics.start import A_SYSTEM
 from holonax.mechanics.system import System
@@ -55,6 +57,8 @@ def explain(
     instance("method", method, Method, "pass an instance such as hx.Kicked()")
     choice("engine", engine, ("auto", *ENGINES))
     choice("dtype", dtype, ("float64", "float32"))
+    if system.redundant == "allow":
+        raise InputError('redundant="allow": what runs depends on the start; pass hx.independent(system, start)')
     name = chosen(engine)
     n = system.dimension() if n is None else n
     k, _ = system.sizes(n)
@@ -68,8 +72,10 @@ def explain(
         rows = [("engine", f"plain, since {name!r} cannot translate {reason}"), ("operations", f"about {about}")]
         return Explanation(title, tuple(rows))
     seconds, program = time.perf_counter() - begin, runner.program
-    how = ENGINES[name].lanes(program)
-    rows = [("engine", f"{name}: {how}"), *_rows(program)]
+    if isinstance(program, ArrayProgram):
+        rows = [("engine", f"{name}: {runner.lanes}, {runner.how}"), *_rows_of_arrays(program)]
+    else:
+        rows = [("engine", f"{name}: {ENGINES[name].lanes(program)}"), *_rows(program)]
     rows += [(f"seconds, {what}", f"{spent:.3f}") for what, spent in program.seconds.items()]
     rows.append(("seconds, code", f"{seconds - sum(program.seconds.values()):.3f}"))
     return Explanation(title, tuple(rows))
@@ -102,6 +108,20 @@ def _rows(program: Program) -> list[tuple[str, str]]:
         frame = sum(program.layout.places.sizes) * np.dtype(program.dtype).itemsize
         rows.append(("loops over links", f"{len(rolled)}, instead of {rounds} operations"))
         rows.append(("frame", f"{frame} bytes for each path of a vector"))
+    return rows
+
+
+def _rows_of_arrays(program: ArrayProgram) -> list[tuple[str, str]]:
+    rows = []
+    for solve in program.solves:
+        unknowns, left = solve.unknowns.size, solve.tape.size
+        rest = f", {left} left to Newton's method" if left else ", none left"
+        rows.append((f"equations of {_count(unknowns, 'unknown')}", f"{unknowns - left} eliminated{rest}"))
+        places = len(solve.entries.all.table) - 1
+        rows.append(("their matrix", f"{places} entries, eliminated by {solve.tape.operations} products"))
+    rows.append(("loops over arrays", str(program.loops)))
+    frame = program.frame_size * np.dtype(program.dtype).itemsize
+    rows.append(("frame", f"{frame} bytes for each path, and what elimination needs"))
     return rows
 
 

@@ -31,23 +31,23 @@ class LaneRunner(Runner):
         fixed = [x[:, *i] for _, x in sorted(parameters.items()) for i in np.ndindex(x.shape[1:])]
         return [*entries, *[unknown] * len(self.program.functions), *fixed]
 
-    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> list[Any]:
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Any:
         """The entries, one array each."""
         return [np.array(x) for x in self.entries(states, parameters)]
 
-    def fate(self, carried: list) -> Fate:
+    def fate(self, carried: Any) -> Fate:
         """How the paths fared so far, as NumPy arrays."""
         *single, counts = self.places_of_fate
         alone = self.fetched([carried[i] for (i,) in single])
         outcomes = np.array(self.fetched([carried[i] for i in counts]), np.int32).reshape(len(counts), len(alone[0]))
         return Fate(*alone, outcomes.T)  # type: ignore[call-arg]
 
-    def places(self, carried: list) -> tuple[np.ndarray, np.ndarray]:
+    def places(self, carried: Any) -> tuple[np.ndarray, np.ndarray]:
         """Positions and momenta, as NumPy arrays (paths, n)."""
         q, p = (self._matrix([carried[i] for i in entries]) for entries in (self.state.q, self.state.p))
         return q, p
 
-    def velocities(self, carried: list) -> Callable[[], np.ndarray] | None:
+    def velocities(self, carried: Any) -> Callable[[], np.ndarray] | None:
         """Where Newton's method would begin, to be fetched later, unless the program knows that by itself."""
         if self.state.v[0] not in self.program.changing:
             return None

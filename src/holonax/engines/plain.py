@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array, lax
 from jax.extend.core import Jaxpr
 
-from holonax.engines.base import ROWS, Runner, cores
+from holonax.engines.base import ROWS, Runner, cores, path_numbers
 from holonax.inputs.parameters import kinds
 from holonax.mechanics.noise import words
 from holonax.mechanics.system import State, System
@@ -102,7 +102,7 @@ class PlainRunner(Runner):
     def advance(
         self,
         carried: Carried,
-        paths: np.ndarray,
+        paths: range,
         seed: int,
         h: float,
         first: int,
@@ -112,7 +112,7 @@ class PlainRunner(Runner):
     ) -> tuple[Any, Any, Any]:
         """One call of the compiled program."""
         values, track = carried
-        path, size = words(paths).T, jnp.asarray(h, self.dtype)
+        path, size = words(path_numbers(paths, len(track.state.q))).T, jnp.asarray(h, self.dtype)
         steps = (np.int32(x) for x in (first, stop, stride, offset))
         track, q, p = jax.block_until_ready(self.compiled(values, track, words(seed), path, size, *steps))
         return (values, track), q, p

@@ -7,6 +7,7 @@ and makes them anew when the path has gone too far.  What is compiled knows the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from jax import Array
 
 class Recipe(ABC):
     """Says how a parameter is made; hashable, for programs are remembered by it."""
+
+    @property
+    @abstractmethod
+    def functions(self) -> list[Callable[..., Any]]:
+        """Those of the user's that are called: what they refer to may change."""
 
     @abstractmethod
     def kind(self, n: int, dtype: Any) -> Made:

@@ -153,10 +153,10 @@ class Values(NamedTuple):
         """How many paths have their own; None if all share all."""
         return next((len(x) for x in self.own.values()), None)
 
-    def of_paths(self, index: np.ndarray, dtype: Any = float) -> dict[str, np.ndarray]:
-        """Those of some paths, with a leading axis, but for those that are made; what they share is not copied."""
+    def of_paths(self, index: slice | np.ndarray, count: int, dtype: Any = float) -> dict[str, np.ndarray]:
+        """Those of so many paths, with a leading axis, but for those that are made; what they share is not copied."""
         numbers = {name: x for name, x in self.shared.items() if recipe_of(x) is None}
-        shared = {name: np.broadcast_to(x.astype(dtype), (len(index), *x.shape)) for name, x in numbers.items()}
+        shared = {name: np.broadcast_to(x.astype(dtype), (count, *x.shape)) for name, x in numbers.items()}
         return shared | {name: x[index].astype(dtype) for name, x in self.own.items()}
 
     @property
@@ -164,9 +164,13 @@ class Values(NamedTuple):
         """Of those that are made for states."""
         return recipes_in(self.shared)
 
+    def made_for(self, q: Any) -> dict[str, Made]:
+        """Those that are made for states, for q; with a leading axis if there are several."""
+        return {name: recipe.around(q) for name, recipe in self.recipes.items()}
+
     def around(self, q: Any) -> Values:
         """The same, with those that are made for states made for q; one for each state if there are several."""
-        made = {name: recipe.around(q) for name, recipe in self.recipes.items()}
+        made = self.made_for(q)
         if jnp.ndim(q) == 1:
             return Values(self.shared | made, self.own)
         return Values({name: x for name, x in self.shared.items() if name not in made}, self.own | made)

@@ -1,8 +1,9 @@
 """Programs are compiled once per function, but what a function closes over may change: then they are forgotten.
 
 JAX, and the caches here, know a function by its name in memory.  A global that gets another value, an array that is
-changed in place, a notebook cell that is run again leave that name as it is.  So a function is traced, which takes
-milliseconds, whenever it is used, and compared with what it was before.
+changed in place, a notebook cell that is run again leave that name as it is.  So whenever a function is used, it is
+compared with what it was before: by what it refers to, if that is clear and the same; otherwise it is traced, which
+takes milliseconds.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from holonax.inputs.parameters import forms, recipes_in
+from holonax.mechanics.references import References, references
 from holonax.mechanics.system import System
 
 _MOST_KNOWN = 256
-_known: OrderedDict[Hashable, bytes] = OrderedDict()
+_known: OrderedDict[Hashable, tuple[bytes, References | None]] = OrderedDict()
 
 MOST_REMEMBERED = 24
 """Programs of a kind that are kept."""
@@ -49,7 +52,7 @@ def fingerprint(
     function: Callable[..., Any], n: int, arguments: int = 1, parameters: Mapping[str, Any] | None = None
 ) -> bytes:
     """Of a function of so many vectors and of parameters: of what it does, and of the values of the arrays in it."""
-    x, values = jnp.zeros(n), parameters or {}
+    x, values = jax.ShapeDtypeStruct((n,), jnp.result_type(float)), parameters or {}
     # By another function, for JAX would remember what it has traced before.
     traced = jax.make_jaxpr(lambda values, *x: function(*x, **values))(values, *[x] * arguments)
     digest = blake2b(str(traced.jaxpr).encode())
@@ -61,20 +64,34 @@ def fingerprint(
 def keep_up(system: System, n: int) -> None:
     """Forget what was compiled if the functions of a system no longer compute what they did."""
     form = system.form
-    now = [fingerprint(f.function, n, len(f.takes), f.asked(n)) for f in form.functions()]
-    _compare((form, n), b"".join(now))
+    functions = list(form.functions())
+
+    def traced() -> bytes:
+        return b"".join(fingerprint(f.function, n, len(f.takes), f.asked(n)) for f in functions)
+
+    written = [f.function for f in functions] + _called_by(form.parameters)
+    _compare((form, n), references(iter(written)), traced)
 
 
 def keep_up_with(function: Callable[..., Any], n: int, parameters: Mapping[str, Any]) -> None:
     """The same for a function of q, p and these parameters, such as an observable's."""
-    _compare((function, n), fingerprint(function, n, 2, parameters))
+    kinds = tuple(sorted(forms(parameters).items()))
+    written = [function, *_called_by(parameters)]
+    _compare((function, n, kinds), references(iter(written)), lambda: fingerprint(function, n, 2, parameters))
 
 
-def _compare(key: Hashable, now: bytes) -> None:
-    before = _known.pop(key, now)
-    _known[key] = now
+def _called_by(parameters: Mapping[str, Any]) -> list[Callable[..., Any]]:
+    """Functions of the user's by which parameters are made."""
+    return [function for recipe in recipes_in(parameters).values() for function in recipe.functions]
+
+
+def _compare(key: Hashable, seen: References | None, traced: Callable[[], bytes]) -> None:
+    before = _known.pop(key, None)
+    same = before is not None and seen is not None and before[1] == seen
+    now = before[0] if before is not None and same else traced()
+    _known[key] = now, seen
     if len(_known) > _MOST_KNOWN:
         _known.popitem(last=False)
-    if before != now:
+    if before is not None and before[0] != now:
         for forget in _forget:
             forget()

@@ -134,6 +134,11 @@ class Pairs(Recipe):
         box = "" if self.box is None else f", box={np.array2string(self.box, threshold=4)}"
         return f"pairs(cutoff={self.cutoff:g}, skin={self.skin:g}{box})"
 
+    @property
+    def functions(self) -> list[Callable[..., Any]]:
+        """Where the particles are."""
+        return [] if self.positions is None else [self.positions]
+
     def sum(self, *_: Any) -> Array:
         """Refused: there is no list yet."""
         raise InputError(

@@ -101,7 +101,8 @@ def most_dependent(system: System, q: Any) -> str:
         if not size.all():
             return f"the gradient of constraint {int(np.argmin(size))} vanishes"
         which = int(np.argmin(margins))
-        return f"constraint {which} depends most on the others: its pivot is {margins[which]:.1e} of what it was"
+        number = _number(system, which, len(size))
+        return f"constraint {number} depends most on the others: its pivot is {margins[which]:.1e} of what it was"
     G = np.asarray(found.G)
     size = sizes(G)
     if len(G) == 0 or not np.isfinite(G).all():
@@ -111,8 +112,25 @@ def most_dependent(system: System, q: Any) -> str:
     left, values, _ = np.linalg.svd(G / size[:, None])
     which, ratio = int(np.argmax(np.abs(left[:, -1]))), max(values[-1], np.finfo(float).tiny) / values[0]
     return (
-        f"constraint {which} depends most on the others: singular values of g' reach down to {ratio:.1e} of the largest"
+        f"constraint {_number(system, which, len(G))} depends most on the others: singular values of g' reach down to "
+        f"{ratio:.1e} of the largest"
     )
+
+
+def _number(system: System, which: int, k: int) -> int:
+    """The number of a constraint among all, also those that are left out as redundant."""
+    return int(np.delete(np.arange(k + len(system.implied)), system.implied)[which])
+
+
+NEARLY = 1e-2
+"""Ratio of singular values, or pivots, below which a failure may come of a singular point nearby."""
+
+
+def is_near_singular(system: System, q: Any) -> bool:
+    """Whether constraints are nearly dependent at q."""
+    q = jnp.asarray(q, jnp.result_type(float))
+    found = jax.tree.map(lambda x: np.asarray(x)[None], jacobian(system, q, jnp.zeros_like(q)))
+    return bool(found.rank().constraints[0] < NEARLY)
 
 
 def sizes(vectors: np.ndarray) -> np.ndarray:

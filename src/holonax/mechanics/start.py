@@ -16,9 +16,12 @@ from holonax.inputs.blame import TRACED
 from holonax.inputs.checks import flag, instance, is_traced, not_forked, real_numbers, untraced
 from holonax.inputs.parameters import Values
 from holonax.mechanics.closures import QUICKLY, keep_up, remembered
+from holonax.mechanics.good_starts import good_starts, is_made
 from holonax.mechanics.projection import project_momentum, project_position
-from holonax.mechanics.rank import Dense, Sparse, jacobian, sizes
+from holonax.mechanics.rank import Dense, Rank, Sparse, jacobian, sizes
+from holonax.mechanics.redundancy import distance_from_implied, without_redundant
 from holonax.mechanics.system import State, System
+from holonax.numerics.independent_rows import LARGEST_GROUP
 from holonax.numerics.newton import Newton, Status
 
 ON_MANIFOLD = 1e-10
@@ -64,6 +67,7 @@ def start(
     p = None if p is None else _vectors("p", p, q.shape)
     values = Values.of(system.parameters, parameters)
     n = q.shape[-1]
+    system = without_redundant(system, q, values, project)
     check_sizes(system, n)
     check_paths(q, values)
     try:
@@ -76,9 +80,11 @@ def start(
     except Exception:
         system.check_derivatives(n)  # only now, for it takes as long as all else
         raise
+    state = State(point.q, point.p, point.v)
     if not is_traced(point):  # the Lagrangian too may hold a traced parameter
         _check(point)
-    return State(point.q, point.p, point.v)
+        good_starts(system.form, n).add(state, values)
+    return state
 
 
 def check_paths(q: Any, values: Values) -> None:
@@ -96,15 +102,22 @@ def as_state(start: State) -> State:
     return State(q, _vectors("start.p", start.p, q.shape), v)
 
 
-def check_start(system: System, start: State, values: Values) -> State:
-    """The start as arrays, if it is a state, or one state per path, on T*S; for these parameters."""
+def check_start(system: System, start: State, values: Values) -> tuple[System, State]:
+    """The start as arrays, if it is a state, or one state per path, on T*S; for these parameters.
+
+    And the system that starts there: without redundant constraints, if it may have some.
+    """
     not_forked()
     untraced("start", start, INSTEAD)
-    start = as_state(start)
-    check_paths(start.q, values)
-    n = start.q.shape[-1]
+    made = is_made(start)
+    state = start if made else as_state(start)
+    check_paths(state.q, values)
+    n = state.q.shape[-1]
     try:
+        system = without_redundant(system, state.q, values)
         keep_up(system, n)
+    except HolonaxError:
+        raise
     except Exception as error:
         check_sizes(system, n)  # says it if the functions themselves are at fault
         if isinstance(error, TRACED):
@@ -113,13 +126,18 @@ def check_start(system: System, start: State, values: Values) -> State:
             ) from error
         raise
     _check_once(system.form, n)
+    good = good_starts(system.form, n)
+    if made and good.has(state, values):
+        return system, state
+    state = as_state(state) if made else state
     try:
-        _check(_at(system.form, start, values.around(start.q)))
+        _check(_at(system.form, state, values.around(state.q)))
     except StartError as error:
         if not system.parameters:
             raise
         raise StartError(f"{error}; is the start one for other parameters? pass these to hx.start too") from None
-    return start
+    good.add(start if made else state, values)
+    return system, state
 
 
 def _at(form: System, start: State, values: Values) -> _Point:
@@ -198,6 +216,7 @@ class _Point(NamedTuple):
     p: Any
     v: Any
     g: Any
+    implied: Any
     hidden: Any
     jacobian: Dense | Sparse
     potentials: Any
@@ -220,8 +239,9 @@ def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, projec
         p, v, _, onto_cotangent = project_momentum(system, q, p, v, newton)
         status = jnp.where(status == Status.CONVERGED, onto_cotangent.status, status)
     potentials = jnp.append(system.gamma(q), system.L(q, v))
-    force = system.force(q, v)
-    return _Point(q, p, v, system.g(q), system.hidden(q, v), jacobian(system, q, v), potentials, force, status)
+    implied = distance_from_implied(system, q) if system.implied else jnp.zeros(0)
+    g, hidden, force = system.g(q), system.hidden(q, v), system.force(q, v)
+    return _Point(q, p, v, g, implied, hidden, jacobian(system, q, v), potentials, force, status)
 
 
 def _check(point: _Point) -> None:
@@ -262,18 +282,36 @@ def _check(point: _Point) -> None:
         np.abs(point.g).max(axis=1, initial=0.0),
     )
     demand(
+        (point.implied <= tolerance).all(axis=1),
+        "a redundant constraint is not zero, {:.3g} of its size, where the others are: they contradict one another, or "
+        "q is off the manifold; correct q or the constraints, or pass project=True",
+        point.implied.max(axis=1, initial=0.0),
+    )
+    _check_rank(rank, demand)
+    demand(  # one of many may be all but at rest
+        (np.abs(point.hidden) <= tolerance * rank.gradients * sizes(point.v).max()).all(axis=1),
+        "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
+        np.abs(point.hidden).max(axis=1, initial=0.0),
+    )
+
+
+def _check_rank(rank: Rank, demand: Callable[[np.ndarray, str, np.ndarray], None]) -> None:
+    """Raise if constraints are dependent, or so nearly that nothing can be solved."""
+    demand(
         rank.constraints > FULL_RANK,
         f"the constraints are dependent ({rank.measure} of g' reach down to {{:.1e}} of {rank.compared}); remove the "
-        "redundant ones",
+        f'redundant ones, or build the system with redundant="allow", which finds them among up to {LARGEST_GROUP} '
+        "that are connected by common coordinates",
         rank.constraints,
+    )
+    demand(
+        (rank.both > FULL_RANK) | (rank.constraints > 1e-5),  # whose square it is, if the mass is positive
+        f"the constraints are nearly dependent ({rank.measure} of g' L_vv^-1 g'^T reach down to {{:.1e}} of "
+        f"{rank.compared}), too nearly for round-off; start elsewhere, or change the constraints",
+        rank.both,
     )
     demand(
         rank.both > FULL_RANK,
         "g' L_vv^-1 g'^T is singular ({:.1e}): the mass matrix is degenerate across the constraints; change L or g",
         rank.both,
-    )
-    demand(  # one of many may be all but at rest
-        (np.abs(point.hidden) <= tolerance * rank.gradients * sizes(point.v).max()).all(axis=1),
-        "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
-        np.abs(point.hidden).max(axis=1, initial=0.0),
     )

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from holonax.errors import InputError
-from holonax.inputs.checks import at_least, is_traced
+from holonax.errors import InputError, shown
+from holonax.inputs.checks import at_least, choice, is_traced
 from holonax.inputs.foreign import LARGEST_GUESSED_DIMENSION, Foreign
 from holonax.inputs.made import Made, Recipe
 from holonax.inputs.parameters import as_values, asked_for, check_known, check_names, forms, given, recipes_in, shape_of
@@ -53,6 +53,9 @@ class System:
             left out, it is the smallest number of coordinates that the three functions accept.
         parameters: real numbers or arrays of them by name, kept as floats; each function gets those that it asks for by
             keyword-only arguments.
+        redundant: "refuse" constraints that depend on each other, or "allow" them: `hx.start` and every run then keep
+            as many as are independent at the start, and the others, which follow from them, are only watched
+            (`hx.independent`).  Numbers of constraints, `redundant=(9,)`, say which ones these are.
 
     Other values of the parameters need no new program, for all paths (`replace`) or for each path its own
     (`hx.simulate(..., parameters=)`):
@@ -76,9 +79,11 @@ class System:
     noise: Callable[..., Array] | None = None
     n: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    redundant: str | tuple[int, ...] = "refuse"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(as_values(self.parameters)))
+        object.__setattr__(self, "redundant", _redundant(self.redundant))
         for function in self.functions():
             function.check()
         if self.n is not None:
@@ -149,7 +154,7 @@ class System:
             return x.tobytes() if isinstance(x, np.ndarray) else x if isinstance(x, Recipe) else None
 
         values = tuple((name, shape_of(x), known(x)) for name, x in self.parameters.items())
-        return self.lagrangian, self.constraint, self.noise, self.n, values
+        return self.lagrangian, self.constraint, self.noise, self.n, values, self.redundant
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, System) and self._identity() == other._identity()
@@ -158,7 +163,9 @@ class System:
         return hash(self._identity())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return System, (self.lagrangian, self.constraint, self.noise, self.n, dict(self.parameters))
+        return System, (
+            self.lagrangian, self.constraint, self.noise, self.n, dict(self.parameters), self.redundant
+        )  # fmt: skip
 
     # The three functions with their parameters, as numbers and vectors, also where there are none.
 
@@ -167,8 +174,18 @@ class System:
         return given(self.lagrangian, self.parameters)(q, v)
 
     def g(self, q: Array) -> Array:
-        """Constraints, shape (k,)."""
-        return self._vector(self.constraint, q)
+        """Constraints, shape (k,), without those that are known to follow from the others."""
+        everything = self._vector(self.constraint, q)
+        return everything[np.delete(np.arange(everything.size), self.implied)] if self.implied else everything
+
+    def g_implied(self, q: Array) -> Array:
+        """The constraints that follow from the others."""
+        return self._vector(self.constraint, q)[np.array(self.implied, int)]
+
+    @property
+    def implied(self) -> tuple[int, ...]:
+        """Numbers of the constraints that are known to follow from the others."""
+        return self.redundant if isinstance(self.redundant, tuple) else ()
 
     def gamma(self, q: Array) -> Array:
         """Stochastic potentials, shape (m,)."""
@@ -232,7 +249,10 @@ class System:
     def sizes(self, n: int) -> tuple[int, int]:
         """Number of constraints and of stochastic potentials `(k, m)` at `n` coordinates."""
         sizes = {function.name: math.prod(function.result(n).shape) for function in self.functions()}
-        return sizes.get("constraint", 0), sizes.get("noise", 0)
+        k = sizes.get("constraint", 0)
+        if self.implied and self.implied[-1] >= k:
+            raise InputError(f"redundant names constraint {self.implied[-1]}, but there are {k}, numbered from 0")
+        return k - len(self.implied), sizes.get("noise", 0)
 
     def dimension(self) -> int:
         """`n` as given, or the smallest number of coordinates that lagrangian, constraint and noise accept."""
@@ -265,6 +285,16 @@ class MethodOf:
     def __call__(self, q: Array, p: Array, **values: Any) -> Array:
         """Its value."""
         return getattr(self.form.given(values), self.name)(q, p)
+
+
+def _redundant(value: Any) -> str | tuple[int, ...]:
+    """As it is kept: a word, or numbers in order."""
+    if isinstance(value, str):
+        choice("redundant", value, ("refuse", "allow"))
+        return value
+    if not isinstance(value, (tuple, list)):
+        raise InputError(f'redundant = {shown(value)}: pass "refuse", "allow" or numbers of constraints such as (9,)')
+    return tuple(sorted({at_least(0, "redundant", x, "constraints are numbered from 0") for x in value}))
 
 
 def _pullback(function: Callable[[Array], Array], q: Array, w: Array) -> Array:

@@ -14,8 +14,10 @@ from jax import Array, lax
 from holonax.errors import InputError
 from holonax.inputs.blame import TRACED
 from holonax.inputs.checks import instance, not_forked
+from holonax.inputs.parameters import Values
 from holonax.mechanics.closures import keep_up, remembered
 from holonax.mechanics.noise import Increment, draw
+from holonax.mechanics.redundancy import distance_from_implied, without_redundant
 from holonax.mechanics.start import A_SYSTEM, as_state
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method, Report
@@ -41,14 +43,29 @@ class Fate(NamedTuple):
 
 
 def attempt(system: System, method: Method, state: State, increment: Increment) -> tuple[State, Report]:
-    """One step, in whose report a state that is not finite counts as a failure."""
+    """One step, in whose report a state that is not finite, or off a constraint, counts as a failure."""
     new, report = method.step(system, state, increment)
     finite = jnp.isfinite(jnp.sum(new.q) + jnp.sum(new.p))  # one entry that is not spoils the sum
     status = jnp.where((report.status == Status.CONVERGED) & ~finite, Status.NON_FINITE, report.status)
     if system.made:  # where a list does not reach, L is not a number: now, in the next step, or to those who observe
         told = (status == Status.CONVERGED) | (status == Status.NON_FINITE)
         status = jnp.where(told & ~system.covers(new.q), Status.STALE_LIST, status)
+    if system.implied and method.keeps_manifold:
+        follow = jnp.all(distance_from_implied(system, new.q) <= _allowed(method, new.q.dtype))
+        status = jnp.where((status == Status.CONVERGED) & ~follow, Status.NOT_IMPLIED, status)
     return new, report._replace(status=status.astype(jnp.int32))
+
+
+IMPLIED = 1e-9
+"""What may be left of a constraint that follows from the others, compared with its magnitude; those are at round-off,
+and what follows from them may be ten thousand times that."""
+
+
+def _allowed(method: Method, dtype: Any) -> float:
+    """The same for this method and type: where less is asked of the others, less follows."""
+    solvers = (getattr(x, "newton", None) for x in (method, getattr(method, "core", None)))
+    asked = [newton.bound(dtype) for newton in solvers if newton is not None]
+    return max(IMPLIED, 100 * max(asked, default=0.0))
 
 
 def guarded_step(
@@ -150,6 +167,7 @@ def integrate(system: System, method: Method, start: State, increments: Incremen
     instance("method", method, Method, "pass an instance such as hx.Kicked()")
     instance("increments", increments, Increment, "draw them with hx.increments(system, h=..., steps=..., seed=...)")
     start = as_state(start)
+    system = without_redundant(system, start.q, Values.of(system.parameters, None))
     if start.q.ndim != 1:
         raise InputError(f"start.q has shape {start.q.shape}; integrate takes one path (use jax.vmap for several)")
     n = start.q.shape[0]

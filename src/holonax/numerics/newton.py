@@ -40,7 +40,8 @@ class Status(IntEnum):
     NON_FINITE = 3
     OTHER_BRANCH = 4
     ROUND_OFF = 5
-    STALE_LIST = 6
+    NOT_IMPLIED = 6
+    STALE_LIST = 7
 
     @property
     def advice(self) -> str:
@@ -60,6 +61,9 @@ _ADVICE = {
     Status.ROUND_OFF: "round-off is too large for what was asked: updates no longer shrink although a residual is "
     "left; a smaller h does not help; make nearly dependent constraints independent, use float64, or ask "
     "for less with Newton(tolerance=)",
+    Status.NOT_IMPLIED: "a redundant constraint no longer follows from the others: the path came to a state where the "
+    "constraints have another rank, beyond which they do not determine the motion; keep away from it, or use "
+    "other constraints",
     Status.STALE_LIST: "a particle moved further than a neighbour list allows, which is half of its skin, within a "
     "single step (with hx.integrate: since the start); use a smaller h or a larger skin",
 }

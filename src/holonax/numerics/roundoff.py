@@ -73,10 +73,11 @@ def _run(jaxpr: Jaxpr, constants: list, arguments: list) -> tuple[list, list]:
     return [value for value, _ in results], [size for _, size in results]
 
 
-def magnitude(function: Any, x: Array) -> Array:
-    """Of a function's value at x."""
+def magnitude(function: Any, x: Array, size: Array | None = None) -> Array:
+    """Of a function's value at x, whose entries have magnitudes of their own if so told."""
     traced = jax.make_jaxpr(function)(x)
-    return with_magnitudes(traced.jaxpr, traced.consts, x)[1][0]
+    size = jnp.abs(x) if size is None else jnp.broadcast_to(size, x.shape)
+    return _run(traced.jaxpr, [*map(_fresh, traced.consts)], [(x, size)])[1][0]
 
 
 def _fresh(value: Any) -> tuple[Any, Any]:

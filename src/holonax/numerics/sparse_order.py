@@ -20,8 +20,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LEVEL, DENSE_STEP = 60_000, 4_000
-"""What a level, and a step of the dense elimination, cost at least: in multiply-adds that could be done meanwhile."""
+
+class Costs(NamedTuple):
+    """What a level, and a step of the dense elimination, cost at least: in multiply-adds that could be done meanwhile.
+
+    `sparse` is what a multiply-add of two entries that have to be looked up costs.
+    """
+
+    level: int
+    dense_step: int
+    sparse: int = 2
+
+
+AS_ARRAYS = Costs(level=60_000, dense_step=4_000)
+"""Where every level is several operations on arrays."""
 
 FULL = 0.5
 """Levels end where every unknown that may be eliminated touches more than this part of what is left."""
@@ -43,7 +55,9 @@ class Level(NamedTuple):
     second: Indices
 
 
-def elimination_levels(rows: Indices, columns: Indices, motions: int, size: int) -> tuple[list[Level], Indices]:
+def elimination_levels(
+    rows: Indices, columns: Indices, motions: int, size: int, costs: Costs = AS_ARRAYS
+) -> tuple[list[Level], Indices]:
     """Levels, and the tail: what is left for a dense elimination, motions first."""
     apart = rows != columns
     rows, columns = rows[apart].astype(np.int64), columns[apart].astype(np.int64)
@@ -56,16 +70,16 @@ def elimination_levels(rows: Indices, columns: Indices, motions: int, size: int)
         level, graph = _eliminate_level(graph, pivots, alive, edges)
         edges += len(level.others)
         levels.append(level)
-    used = _best_number(levels, int(np.count_nonzero(alive)))
+    used = _best_number(levels, int(np.count_nonzero(alive)), costs)
     tail = [np.flatnonzero(alive), *(level.pivots for level in levels[used:])]
     return levels[:used], np.sort(np.concatenate(tail))
 
 
-def _best_number(levels: list[Level], rest: int) -> int:
+def _best_number(levels: list[Level], rest: int, costs: Costs) -> int:
     """Of how many levels, with a dense elimination of what they leave, the cost is lowest."""
     left = rest + np.cumsum([0, *(len(level.pivots) for level in reversed(levels))])[::-1]
-    spent = np.cumsum([0, *(LEVEL + 2 * len(level.first) for level in levels)])
-    return int(np.argmin(spent + left * (DENSE_STEP + left * left)))
+    spent = np.cumsum([0, *(costs.level + costs.sparse * len(level.first) for level in levels)])
+    return int(np.argmin(spent + left * (costs.dense_step + left * left)))
 
 
 def _choose(graph: Indices, alive: np.ndarray, motions: int) -> Indices:

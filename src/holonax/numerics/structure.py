@@ -95,6 +95,8 @@ class Sketch:
             return None
         rows, columns = found
         n, k = self.motions, size - self.motions
+        if np.count_nonzero((rows == columns) & (rows < n)) < n:
+            return None  # a mass with zeros on its diagonal needs exchanges of rows, which only dense elimination makes
         dense = max(k**3 / 3 + n * k, n**2)
         products = np.sum(np.bincount(columns, minlength=size)[:n].astype(float) ** 2)  # of what the motions touch
         if PER_OPERATION * products > dense:
@@ -141,6 +143,19 @@ def colour(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> Col
     if 2 * backwards < forwards:  # a pullback takes about twice as long
         return ColouredRows(rows, columns, np.asarray(by_row), backwards, True)
     return ColouredRows(rows, columns, np.asarray(by_column), forwards, False)
+
+
+def entries_of(function: Callable[[Array], Array], x: Array) -> tuple[np.ndarray, np.ndarray, Array]:
+    """Rows, columns and values of a Jacobian: all of them, or those that may not be zero where they are few."""
+    traced = jax.make_jaxpr(function)(x)
+    size = (traced.out_avals[0].size, x.size)
+    found = pattern(traced.jaxpr, traced.consts) if max(size) >= WORTHWHILE else None
+    if found is not None:
+        coloured = colour(*found, size)
+        if coloured.number * PER_OPERATION < x.size:
+            return coloured.rows, coloured.columns, coloured.entries(function, x)
+    rows, columns = (np.ravel(i) for i in np.indices(size))
+    return rows, columns, jnp.ravel(jax.jacfwd(function)(x))
 
 
 class SparseElimination:

@@ -94,6 +94,11 @@ class MeanForce(Mean):
         if real_number("temperature", self.temperature) < 0:
             raise InputError(f"temperature = {self.temperature}: must be a number >= 0")
         whole_number("which", self.which)
+        if self.system.redundant != "refuse":
+            raise InputError(
+                f"redundant = {self.system.redundant!r}: the force on one of several constraints that depend on each "
+                "other is not determined; pass a system of independent constraints"
+            )
         object.__setattr__(self, "fn", self._terms)
         super().__post_init__()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from holonax.engines import ENGINES
@@ -100,7 +100,7 @@ class Plan:
         untraced("parameters", parameters, INSTEAD)
         untraced("system.parameters", dict(system.parameters), INSTEAD)
         values = Values.of(system.parameters, parameters)
-        start = check_start(system, start, values)
+        system, start = check_start(system, start, values)
         paths = _number_of_paths(paths, start, values)
         times, n = Grid(save_every, steps).times, start.q.shape[-1]
         memory(
@@ -156,7 +156,7 @@ def _check_choices(engine: Any, on_failure: Any, dtype: Any) -> None:
     choice("engine", engine, ("auto", *ENGINES))
     choice("on_failure", on_failure, ("raise", "mark"))
     choice("dtype", dtype, ("float64", "float32"))
-    if jnp.zeros((), dtype).dtype != np.dtype(dtype):
+    if jax.dtypes.canonicalize_dtype(dtype) != np.dtype(dtype):
         raise InputError('dtype = "float64" but JAX has it switched off; unset HOLONAX_ENABLE_X64 or use "float32"')
 
 

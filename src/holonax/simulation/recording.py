@@ -16,19 +16,12 @@ from holonax.simulation.run import Ends
 from holonax.simulation.segments import Segment
 
 
-class ChunkEnd(NamedTuple):
-    """How the paths of a complete chunk fared, and where they are."""
-
-    fate: Fate
-    q: np.ndarray | None  # None if the end is among the saved states
-    p: np.ndarray | None
-    velocities: Callable[[], np.ndarray] | None  # fetches them; None if the engine has none
-
-
 class Complete(NamedTuple):
-    """What a complete chunk adds to the saved states, which the recorder has already."""
+    """What a complete chunk adds to what the recorder has already: states, and how the paths fared."""
 
-    end: ChunkEnd
+    paths: int
+    failures: int
+    velocities: Callable[[], np.ndarray] | None  # fetches them; None if the engine has none
     summaries: Mapping[str, Any]  # of the observables
 
 
@@ -37,6 +30,7 @@ class _Joined(NamedTuple):
 
     chunks: int
     paths: int
+    failures: int
     summaries: Mapping[str, Any]
 
 
@@ -44,16 +38,23 @@ class _Joined(NamedTuple):
 class Recorder:
     """Gathers a run from its chunks.
 
-    Every chunk is recorded by the thread that runs it, side by side with others.  Complete ones are added by one
-    thread, in the order of the paths; the results are of those that were added.
+    Every chunk is recorded by the thread that runs it, side by side with others: at once where it belongs, so that
+    nothing is left to be put together when the last one is complete.  Complete ones are added by one thread, in the
+    order of the paths; the results are of those that were added.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.grid = plan, plan.grid
         self._q = np.empty((plan.paths, self.grid.times, plan.n), plan.dtype)
         self._p = np.empty_like(self._q)
-        self._ends: list[ChunkEnd] = []
-        self._joined = _Joined(0, 0, {})
+        self._end_is_saved = self.grid.last == plan.steps
+        end = (0 if self._end_is_saved else plan.paths, plan.n)
+        self._end = np.empty(end, plan.dtype), np.empty(end, plan.dtype)
+        words = [np.empty(plan.paths, np.int32) for _ in ("status", "failed_step", "iterations")]
+        counts = np.empty((plan.paths, len(plan.method.outcomes)), np.int32)
+        self._fate = Fate(words[0], words[1], np.empty(plan.paths, plan.dtype), words[2], counts)
+        self._velocities: list[tuple[Callable[[], np.ndarray] | None, int]] = []  # of the chunks, and their sizes
+        self._joined = _Joined(0, 0, 0, {})
 
     def record(self, chunk: range, segments: Iterable[Segment], notify: Notify) -> Complete:
         """Record a chunk to its end, and tell how far it is after every segment."""
@@ -64,20 +65,27 @@ class Recorder:
             for accumulator in accumulators.values():
                 accumulator.add(segment)
             notify(len(chunk) * segment.done)
-        fate = Fate(*(x[: len(chunk)] for x in segment.fate))
-        q, p = (None, None) if self._end_is_saved else segment.places()
-        end = ChunkEnd(fate, q, p, segment.velocities())
-        return Complete(end, {name: accumulator.summary() for name, accumulator in accumulators.items()})
+        self._keep(chunk, self._fate, segment.fate)
+        if not self._end_is_saved:
+            self._keep(chunk, self._end, segment.places())
+        summaries = {name: accumulator.summary() for name, accumulator in accumulators.items()}
+        failures = int(np.count_nonzero(self._fate.status[chunk.start : chunk.stop]))
+        return Complete(len(chunk), failures, segment.velocities(), summaries)
+
+    def _keep(self, chunk: range, kept: Iterable[np.ndarray], found: Iterable[np.ndarray]) -> None:
+        """Store what there is once for each path."""
+        for all_paths, of_chunk in zip(kept, found, strict=True):
+            all_paths[chunk.start : chunk.stop] = of_chunk[: len(chunk)]
 
     def _save(self, chunk: range, segment: Segment) -> None:
-        """Store what is on the grid."""
+        """Store what is on the grid, row by row: transposing a whole segment misses the cache at every number."""
         rows = self.grid.rows(segment.numbers)
         if not len(rows):
             return
         column = (segment.numbers[rows[0]] - self.grid.first) // self.grid.stride
-        for saved, states in ((self._q, segment.q), (self._p, segment.p)):
-            found = np.asarray(states)[rows, : len(chunk)]
-            saved[chunk.start : chunk.stop, column : column + len(rows)] = found.swapaxes(0, 1)
+        for saved, states in ((self._q, np.asarray(segment.q)), (self._p, np.asarray(segment.p))):
+            for place, row in enumerate(rows, column):
+                saved[chunk.start : chunk.stop, place] = states[row, : len(chunk)]
 
     def add(self, chunk: Complete) -> None:
         """Join a complete chunk to those before it.
@@ -91,8 +99,9 @@ class Recorder:
             summaries = {
                 name: observable.merge(before.summaries[name], summaries[name]) for name, observable in merging
             }
-        self._ends.append(chunk.end)
-        self._joined = _Joined(before.chunks + 1, before.paths + len(chunk.end.fate.status), summaries)
+        self._velocities.append((chunk.velocities, chunk.paths))
+        paths, failures = before.paths + chunk.paths, before.failures + chunk.failures
+        self._joined = _Joined(before.chunks + 1, paths, failures, summaries)
 
     # Of the chunks that were added.
 
@@ -100,6 +109,11 @@ class Recorder:
     def paths(self) -> int:
         """How many paths are complete."""
         return self._joined.paths
+
+    @property
+    def failures(self) -> int:
+        """How many of these failed."""
+        return self._joined.failures
 
     @property
     def q(self) -> np.ndarray:
@@ -114,19 +128,14 @@ class Recorder:
     @property
     def fate(self) -> Fate:
         """How the paths fared."""
-        fates = [end.fate for end in self._complete]
-        return Fate(*(np.concatenate(x) for x in zip(*fates, strict=True)))
+        return Fate(*(x[: self.paths] for x in self._fate))
 
     @property
     def ends(self) -> Ends:
         """Where the paths are at the end."""
-        ends = self._complete
-        sizes = [len(end.fate.status) for end in ends]
-        if self._end_is_saved:
-            q, p = self.q[:, -1], self.p[:, -1]
-        else:
-            q, p = _unpadded([end.q for end in ends], sizes), _unpadded([end.p for end in ends], sizes)
-        return Ends(q, p, partial(_fetch, [end.velocities for end in ends], sizes))
+        saved = self._q[:, -1], self._p[:, -1]
+        q, p = saved if self._end_is_saved else self._end
+        return Ends(q[: self.paths], p[: self.paths], partial(_fetch, self._velocities[: self._joined.chunks]))
 
     @property
     def observed(self) -> dict[str, Any]:
@@ -134,19 +143,8 @@ class Recorder:
         views, summaries = self.plan.views, self._joined.summaries
         return {name: observable.result(views[name], summaries[name]) for name, observable in self.plan.observe.items()}
 
-    @property
-    def _complete(self) -> list[ChunkEnd]:
-        return self._ends[: self._joined.chunks]
 
-    @property
-    def _end_is_saved(self) -> bool:
-        return self.grid.last == self.plan.steps
-
-
-def _unpadded(parts: Iterable[Any], sizes: list[int]) -> np.ndarray:
-    return np.concatenate([x[:size] for x, size in zip(parts, sizes, strict=True)])
-
-
-def _fetch(velocities: list[Callable[[], np.ndarray] | None], sizes: list[int]) -> np.ndarray | None:
-    """Of all chunks; None if the engine has none."""
-    return _unpadded([fetch() for fetch in velocities if fetch], sizes) if velocities[0] else None
+def _fetch(velocities: list[tuple[Callable[[], np.ndarray] | None, int]]) -> np.ndarray | None:
+    """Of all chunks, without padding; None if the engine has none."""
+    parts = [fetch()[:size] for fetch, size in velocities if fetch]
+    return np.concatenate(parts) if parts else None

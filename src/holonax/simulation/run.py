@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from holonax.mechanics.closures import remembered
-from holonax.mechanics.rank import most_dependent
+from holonax.mechanics.rank import is_near_singular, most_dependent
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
@@ -133,10 +133,13 @@ def describe_failures(plan: Plan, run: Run) -> str:
     failed = np.flatnonzero(run.status)
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
-    singular = run.status[path] == Status.SINGULAR
-    values = {name: x[0] for name, x in plan.values.of_paths(np.array([path])).items()}
+    values = {name: x[0] for name, x in plan.values.of_paths(np.array([path]), 1).items()}
     own = plan.system.given({**plan.system.parameters, **values}).around(run.ends.q[path])
-    where = f" ({most_dependent(own, run.ends.q[path])})" if singular else ""
+    where = ""
+    if run.status[path] == Status.SINGULAR:
+        where = f" ({most_dependent(own, run.ends.q[path])})"
+    elif run.status[path] != Status.NON_FINITE and is_near_singular(own, run.ends.q[path]):
+        where = f" ({most_dependent(own, run.ends.q[path])}; near a singular point a smaller h does not help)"
     return (
         f"{len(failed)} of {len(run.status)} paths failed; first path {path} at step {step} "
         f"(t = {plan.t0 + step * run.h:.6g}), residual {run.residual[path]:.2e}, h = {run.h:g}: "

@@ -103,7 +103,7 @@ def execute(plan: Plan, progress: bool) -> Run:
         message = f"interrupted: {recorder.paths} of {plan.paths} paths are done"
         raise Interrupted(message, _result(plan, program, recorder, begin, ready)) from None
     run = _result(plan, program, recorder, begin, ready)
-    _judge(plan, run)
+    _judge(plan, run, recorder.failures)
     return run
 
 
@@ -128,8 +128,8 @@ def _compiled(plan: Plan, progress: bool) -> Runner:
 
 
 def _chunk_size(program: Runner, paths: int) -> int:
-    """Paths per chunk: few enough that every worker has something to do."""
-    share = -(-paths // program.workers)
+    """Paths per chunk: few enough that every worker has something to do, if that is worth its while."""
+    share = max(-(-paths // program.workers), program.least)
     return min(program.chunk, -(-share // program.grain) * program.grain)
 
 
@@ -154,12 +154,13 @@ def _result(plan: Plan, program: Runner, recorder: Recorder, begin: float, ready
 def _why(asked: str, program: Runner) -> str:
     if program.fallback is not None:
         return f"the {program.fallback}"
-    return "the fastest that this machine has" if asked == "auto" else "asked for"
+    why = "the fastest that this machine has" if asked == "auto" else "asked for"
+    return why if program.how is None else f"{why}, {program.how}"
 
 
-def _judge(plan: Plan, run: Run) -> None:
+def _judge(plan: Plan, run: Run, failures: int) -> None:
     """Warn of a run that is right but slow, and refuse one that has failed."""
     if (concern := plan.method.concern(run.counts)) is not None:
         warn(concern, StepSizeWarning)
-    if plan.on_failure == "raise" and run.status.any():
+    if plan.on_failure == "raise" and failures:
         raise SimulationError(describe_failures(plan, run), run)

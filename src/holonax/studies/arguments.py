@@ -84,7 +84,7 @@ def plan_study(
             f"parameters[{next(iter(system.recipes))!r}] is a neighbour list, which hx.simulate makes anew on the way, "
             "and a study does not; sum over all pairs instead: x[I] - x[J] with constant index arrays"
         )
-    start = check_start(system, start, Values.of(system.parameters, None))
+    system, start = check_start(system, start, Values.of(system.parameters, None))
     if start.q.ndim != 1:
         raise InputError(f"start.q has shape {start.q.shape}; a study starts all paths at one state")
     n = start.q.shape[-1]

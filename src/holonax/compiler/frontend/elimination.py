@@ -56,12 +56,15 @@ def eliminate(
     home: list[int],
     last: Collection[int] = (),
     order: Order | None = None,
+    floored: Collection[int] = (),
 ) -> Eliminated:
     r"""Gaussian elimination of all `rows` of $A x = b$, of which there may be fewer than unknowns.
 
     `home` is the unknown that belongs to each row: a velocity to its momentum, a multiplier to its constraint.
     Unknowns that come `last` are eliminated after the others.  An `order` that was found for the same equations
-    elsewhere is taken as it is.
+    elsewhere is taken as it is.  Pivots of `floored` unknowns that all but vanish beside their rows are replaced by
+    numbers that do not: the solution is then a little wrong, which further iterations put right (static pivoting, Li
+    and Demmel 2003).
 
     Singular is judged as in `holonax.numerics.newton.factorize`: a pivot below $n\epsilon$ times what it is the
     difference of is round-off.  The size of what is subtracted, over that of the pivot, is added up for all pivots and
@@ -79,6 +82,7 @@ def eliminate(
         left.discard(i)
         pivot = rows[i].pop(j)
         taken.append((i, j, sign, pivot))
+        pivot = _floor(build, pivot, rows[i]) if j in floored else pivot
         scale = 1.0 / pivot
         row, solved = {c: entry * scale for c, entry in rows[i].items()}, right[i] * scale
         if (i, j) in parts:
@@ -101,6 +105,29 @@ def eliminate(
         bound = build.number(1 / (unknowns * float(np.finfo(cancelled[0].dtype).eps)), cancelled[0].dtype)
         singular = singular | ~build("less_equal", build.total([abs(x) for x in cancelled]), bound)
     return Eliminated(pivots, singular, taken)
+
+
+def _floor(build: Build, pivot: Node, row: Row) -> Node:
+    """A pivot, or half of the digits of the largest other entry of its row if that is larger."""
+    if not row:
+        return pivot
+    least = float(np.finfo(pivot.dtype).eps) ** 0.5 * build.largest(list(row.values()), pivot.dtype)
+    return build("select", build("less", abs(pivot), least), least, pivot)
+
+
+def definite(order: Order, rows: list[Row], home: list[int], motions: int) -> bool:
+    r"""Whether an elimination is as good as any, at every state: its pivots are constants, or those of a definite mass.
+
+    Symmetric elimination of a definite matrix needs no exchanges (Higham, *Accuracy and Stability*, 10), and a mass
+    that is definite at random states is so wherever it is not singular between them.  Otherwise a pivot may vanish
+    although the mass does not: $\begin{pmatrix} q & 1 \\ 1 & 0 \end{pmatrix}$ at $q = 0$.
+    """
+    signs = set()
+    for i, j, sign, pivot in order:
+        alone = sum(c < motions for c in rows[i]) == 1
+        if j < motions and not (alone and j == home[i]):
+            signs.add(np.sign(pivot.value) if pivot.is_constant else sign if j == home[i] else 0)
+    return (len(signs) <= 1 and 0 not in signs) or all(pivot.is_constant for *_, pivot in order)
 
 
 def substitute(build: Build, pivots: list[Pivot]) -> dict[int, tuple[Node, Row]]:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from holonax.compiler.ir.graph import Build, Node, combined, evaluated
 from holonax.compiler.ir.operations import FLOATS, OPERATIONS
 from holonax.numerics.roundoff import beside_others
@@ -32,12 +34,30 @@ def magnitudes(
 
     def size(node: Node) -> Node:
         if sources(node):
-            return _magnitude(build, node, [known[x] for x in node.args])
+            return _magnitude(build, node, [known[x] for x in node.args], lambda x: x.depends_on_unknowns)
         if node in slack:
             return abs(node) + slack[node]
         return abs(node) if node.dtype in FLOATS else build.number(0, rows[0].dtype)
 
     return evaluated(rows, known, sources, size)
+
+
+def magnitude_of(build: Build, node: Node, known: dict[Node, Node]) -> Node:
+    """The magnitude of one node, given those of the inputs that are no data."""
+    sizes, concerned = dict(known), frozenset(known)
+
+    def moves(node: Node) -> bool:
+        return bool(node.unknowns & concerned)
+
+    def sources(node: Node) -> tuple[Node, ...]:
+        return node.args if moves(node) and node.dtype in FLOATS else ()
+
+    def size(node: Node) -> Node:
+        if sources(node):
+            return _magnitude(build, node, [sizes[x] for x in node.args], moves)
+        return abs(node) if node.dtype in FLOATS else build.number(0, "float64")
+
+    return evaluated([node], sizes, sources, size)[0]
 
 
 def _sums(rows: list[Node]) -> set[Node]:
@@ -62,21 +82,21 @@ def _is_place(node: Node) -> bool:
     return move.name == "unknown" or (move.name == "multiply" and any(x.name == "unknown" for x in move.args))
 
 
-def _magnitude(build: Build, node: Node, sizes: list[Node]) -> Node:
-    """By the rules of a running error analysis."""
+def _magnitude(build: Build, node: Node, sizes: list[Node], moves: Callable[[Node], bool]) -> Node:
+    """By the rules of a running error analysis; what does not `move` is data."""
     if node.name in ("add", "subtract"):  # m(a + b) = m(a) + m(b)
         return sizes[0] + sizes[1]
     if node.name == "negative":
         return sizes[0]
     if node.name == "multiply":  # m(a b) = |a| m(b) + m(a) |b|, of which the first is half or more where a is data
         (a, b), (size_a, size_b) = node.args, sizes
-        terms = [abs(x) * size for x, size, y in ((a, size_b, b), (b, size_a, a)) if y.depends_on_unknowns]
+        terms = [abs(x) * size for x, size, y in ((a, size_b, b), (b, size_a, a)) if moves(y)]
         return build.total(terms)
     if node.name == "select":
         return build("select", node.args[0], sizes[1], sizes[2])
     size = abs(node)
     if (partials := OPERATIONS[node.name].partials) is not None:
         for x, partial, own in zip(node.args, partials(build, node), sizes, strict=True):
-            if x.depends_on_unknowns:
+            if moves(x):
                 size = size + abs(partial) * build("convert", own, dtype=node.dtype)
     return size

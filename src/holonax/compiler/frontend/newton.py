@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from holonax.compiler.frontend.derivative import derivative
-from holonax.compiler.frontend.elimination import Row, eliminate, positive_at_random, substitute
+from holonax.compiler.frontend.elimination import Row, definite, eliminate, positive_at_random, substitute
 from holonax.compiler.frontend.polynomial import quadratic
 from holonax.compiler.frontend.problem import Problem, reduced
 from holonax.compiler.frontend.translate import array_of, look, primitive, translate_jaxpr
@@ -44,9 +44,12 @@ def solve(
     jacobian = derivative(build, rows, unknowns)
     linear = _linear_rows(build, jacobian, motions)
     at_zero = build.rebuild([-rows[i] for i in linear], dict.fromkeys(unknowns, zero))
-    multipliers = range(motions, len(unknowns))
-    pivots, singular, _ = eliminate(build, [jacobian[i] for i in linear], at_zero, len(rows), linear, multipliers)
-    problem = Problem(build, rows, unknowns, jacobian, linear, substitute(build, pivots), newton, motions)
+    multipliers, first = range(motions, len(unknowns)), [jacobian[i] for i in linear]
+    pivots, singular, order = eliminate(build, first, at_zero, len(rows), linear, multipliers)
+    sound = definite(order, first, linear, motions)
+    if not sound:  # nothing is solved without being verified
+        linear, pivots, singular = [], [], build.number(False, "bool")
+    problem = Problem(build, rows, unknowns, jacobian, linear, substitute(build, pivots), newton, motions, sound)
     if not problem.others:
         build.solved.append(Equations(len(unknowns), len(unknowns), ""))
         status = build("select", singular, build.number(Status.SINGULAR, dtype), zero)

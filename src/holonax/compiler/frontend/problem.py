@@ -30,6 +30,7 @@ class Problem:
         eliminated: dict[int, tuple[Node, Row]],
         newton: Newton,
         motions: int,
+        sound: bool = True,
     ) -> None:
         self.build, self.unknowns, self.eliminated, self.newton = build, unknowns, eliminated, newton
         self.size, self.dtype, self.motions = len(rows), rows[0].dtype, motions
@@ -43,6 +44,7 @@ class Problem:
         self.bound = newton.bound(self.dtype)
         self.total = all(map(is_total, self.rows))
         self.order: Order | None = None
+        self.floored = () if sound or build.trial else range(motions)  # a trial is given up instead
 
     def completed(self, x: list[Node]) -> list[Node]:
         """All unknowns, given those that are left."""
@@ -99,7 +101,9 @@ class Problem:
         scales = [build.number(_scale(row), self.dtype) for row in rows]
         rows = [{j: scale * x for j, x in row.items()} for scale, row in zip(scales, rows, strict=True)]
         right = [-(scale * value) for scale, value in zip(scales, values, strict=True)]
-        pivots, singular, order = eliminate(build, rows, right, self.size, self.home, self.multipliers, self.order)
+        pivots, singular, order = eliminate(
+            build, rows, right, self.size, self.home, self.multipliers, self.order, self.floored
+        )
         self.order = order
         wrong = [-(sign * pivot) for _, j, sign, pivot in order if sign and j in self.multipliers]
         zero = build.number(0, self.dtype)

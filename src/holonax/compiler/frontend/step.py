@@ -16,9 +16,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from holonax.compiler.frontend import factors, indexing, newton, primitives, tables  # noqa: F401 - they register translations
-from holonax.compiler.frontend.estimate import HOPELESS, MOST_UNKNOWNS, SECONDS, estimated_operations, most_unknowns
-from holonax.compiler.frontend.translate import Untranslatable, array_of, conditional, look, translate_closed
-from holonax.compiler.ir.graph import Build, Loop, Node, Role
+from holonax.compiler.frontend.estimate import MOST_UNKNOWNS, SECONDS, estimated_operations, most_unknowns
+from holonax.compiler.frontend.translate import array_of, conditional, look, translate_closed
+from holonax.compiler.ir.graph import Build, Loop, Node, Role, TooLong
 from holonax.compiler.ir.program import Inputs, Program
 from holonax.compiler.ir.target import Target
 from holonax.compiler.ir.track import TrackLayout
@@ -56,16 +56,16 @@ def trace(system: System, method: Method, n: int, dtype: str, trial: bool) -> Tr
     return Traced(traced, back, track, values, trial)
 
 
-def refuse_hopeless(traced: Traced, target: Target) -> int:
+def refuse_hopeless(traced: Traced, target: Target, times: float) -> int:
     """Give up before the work is done where it would be in vain; say how long it will take otherwise.
 
-    The number of operations that are expected.
+    It is in vain where so many times the operations are expected that the target takes.  The number that is expected.
     """
     jaxpr = traced.ahead.jaxpr
     if (unknowns := most_unknowns(jaxpr)) > MOST_UNKNOWNS:
-        raise Untranslatable(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
-    if (expected := estimated_operations(jaxpr)) > HOPELESS * target.most:
-        raise Untranslatable(f"a program of about {expected} operations (its limit is {target.most})")
+        raise TooLong(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
+    if (expected := estimated_operations(jaxpr)) > times * target.most:
+        raise TooLong(f"a program of about {expected} operations (its limit is {target.most})")
     note(f"compiling about {expected} operations, about {expected * SECONDS:.0f} s", seconds=expected * SECONDS)
     return expected
 

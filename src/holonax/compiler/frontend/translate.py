@@ -76,7 +76,7 @@ def translate_jaxpr(build: Build, jaxpr: Jaxpr, constants: list, arguments: list
         inputs = [read(x) for x in equation.invars]
         handler = PRIMITIVES.get(name)
         unknown = next((x for x in inputs if isinstance(x, Unknown)), None)
-        inner = _called(equation) if handler is None else None
+        inner = called(equation) if handler is None else None
         if unknown is not None and inner is None and name not in LENIENT:
             outputs: Any = [unknown] * len(equation.outvars)
         elif inner is not None:
@@ -109,7 +109,7 @@ LENIENT = {"call_hi_primitive", "custom_jvp_call", "custom_vjp_call", "custom_li
 """What passes unknown values on to those who may not need them."""
 
 
-def _called(equation: Any) -> Any:
+def called(equation: Any) -> Any:
     """The program that an equation merely calls, whatever it is called by: the only one it has, of the same type."""
     programs = [x for x in equation.params.values() if isinstance(x, (Jaxpr, ClosedJaxpr))]
     if len(programs) != 1:
@@ -191,7 +191,7 @@ def _unflatten(nodes: list[Node], shapes: list[tuple[int, ...]]) -> list[np.ndar
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
-def _sizes_of_scan(parameters: dict[str, Any]) -> tuple[int, int]:
+def sizes_of_scan(parameters: dict[str, Any]) -> tuple[int, int]:
     """Numbers of constants and of carried arrays, which JAX tells in another way from 0.11 on."""
     if "num_consts" in parameters:
         return parameters["num_consts"], parameters["num_carry"]
@@ -202,7 +202,7 @@ def _sizes_of_scan(parameters: dict[str, Any]) -> tuple[int, int]:
 @primitive("scan")
 def _scan(build: Build, equation: Any, *inputs: Any) -> list:
     parameters = equation.params
-    consts, carried = _sizes_of_scan(parameters)
+    consts, carried = sizes_of_scan(parameters)
     fixed, carry, xs = inputs[:consts], list(inputs[consts : consts + carried]), inputs[consts + carried :]
     length = parameters["length"]
     if length > MOST_ITERATIONS:

@@ -28,6 +28,10 @@ class Untranslatable(Exception):  # noqa: N818 - an answer, not an accident
     """Says in plain words what cannot be turned into lanes."""
 
 
+class TooLong(Untranslatable):
+    """For what would be too long a program of single numbers."""
+
+
 class Role(Enum):
     """What an input is, where the compiler cares when it tries a program out."""
 
@@ -233,7 +237,7 @@ class Build:
     def _new(self, name: str, dtype: str, args: tuple[Node, ...] = (), value: Any = None) -> Node:
         self.count += 1
         if self.most is not None and self.count > self.most:
-            raise Untranslatable(f"a program of more than {self.most} operations")
+            raise TooLong(f"a program of more than {self.most} operations")
         return Node(self, name, dtype, args, value, self.count)
 
     def number(self, value: Any, dtype: str) -> Node:
@@ -287,10 +291,8 @@ class Build:
         times: dict[int, list[Node]] = {}
         for x, count in Counter(numbers).items():
             times.setdefault(count, []).append(x)
-        result = self.number(0, numbers[0].dtype if numbers else dtype)
-        for count, terms in times.items():
-            result = result + count * combined(add, terms)
-        return result
+        zero = self.number(0, numbers[0].dtype if numbers else dtype)
+        return sum((count * combined(add, terms) for count, terms in times.items()), start=zero)
 
     def larger(self, x: Node, y: Node) -> Node:
         """The larger of two, where NaN may get lost; a common factor comes afterwards."""

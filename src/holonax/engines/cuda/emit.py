@@ -11,6 +11,7 @@ from holonax.compiler.ir.operations import BY_TYPE, OPERATIONS
 from holonax.compiler.ir.program import Block, Items, Program
 
 KERNEL = "advance"
+REALS, WHOLE = "reals", "whole"
 _TYPES = {
     "float64": "double", "float32": "float", "int32": "int", "uint32": "unsigned", "int64": "long long",
     "uint64": "unsigned long long", "bool": "bool",
@@ -49,6 +50,21 @@ few instructions instead of a subroutine and without a branch, correct but for t
 all is that of 0 or of infinity, as which the processor takes numbers below 1e-307."""
 
 
+_ANEW = 'asm volatile("" : "+l"(lane));'
+"""Changes nothing, as nobody but us knows: or the compiler would keep the place of every entry in registers throughout
+the steps, and spill twice as much (chain of 8 beads)."""
+
+
+def rows_of(program: Program) -> list[tuple[str, int]]:
+    """Where the entries of a path are, and the parameters after them: as row so and so of a matrix of their type."""
+    counts, rows = {REALS: 0, WHOLE: 0}, []
+    for node in (*program.carried, *program.inputs.parameters):
+        matrix = WHOLE if node.dtype == "int32" else REALS
+        rows.append((matrix, counts[matrix]))
+        counts[matrix] += 1
+    return rows
+
+
 class _Emitter:
     """Writes the source of one program; `c0`, `c1`, ... are what a path carries."""
 
@@ -60,12 +76,13 @@ class _Emitter:
         inputs = program.inputs
         fixed = (*inputs.key, inputs.h, inputs.step)
         self.names.update(zip(fixed, ("key0", "key1", "h", "(int)(number + offset)"), strict=True))
-        self.names.update(zip(inputs.path, ("(unsigned)paths[lane]", "(unsigned)(paths[lane] >> 32)"), strict=True))
+        self.names.update(zip(inputs.path, ("(unsigned)path", "(unsigned)(path >> 32)"), strict=True))
+        self.rows = rows_of(program)
         for i in program.changing:
             self.names[program.carried[i]] = f"c{i}"
             self.lines.append(f"{_TYPES[program.carried[i].dtype]} c{i};")
         for i, node in enumerate(program.inputs.parameters, len(program.carried)):
-            self.names[node] = self.put(node.dtype, f"(({_TYPES[node.dtype]} *)carried[{i}])[lane]")
+            self.names[node] = self.put(node.dtype, self._place(i))
         self.items(program.before)
 
     def name(self, node: Node) -> str:
@@ -107,7 +124,8 @@ class _Emitter:
         return [f"{self._place(i)} = c{i};" for i in self.program.changing]
 
     def _place(self, i: int) -> str:
-        return f"(({_TYPES[self.program.carried[i].dtype]} *)carried[{i}])[lane]"
+        matrix, row = self.rows[i]
+        return f"{matrix}[{row} * size + lane]"
 
     def record(self) -> list[str]:
         recorded = self.program.recorded
@@ -119,10 +137,12 @@ class _Emitter:
 
     def source(self, end: list[str]) -> str:
         real = _TYPES[self.program.dtype]
-        arguments = f"void **carried, const unsigned long long *paths, {real} *rows, long long *next, int *doubts, "
-        arguments += f"unsigned key0, unsigned key1, {real} h, long long size, long long first, long long stop, "
-        begin = [f'extern "C" __global__ void {KERNEL}({arguments}long long stride, long long offset) {{']
+        arguments = f"{real} *{REALS}, int *{WHOLE}, {real} *rows, long long *next, int *doubts, "
+        arguments += f"unsigned key0, unsigned key1, {real} h, unsigned long long path, unsigned paths, "
+        arguments += "long long size, long long first, long long stop, long long stride, long long offset"
+        begin = [f'extern "C" __global__ void {KERNEL}({arguments}) {{']
         begin += ["long long lane = blockIdx.x * (long long)blockDim.x + threadIdx.x;", "if (lane >= size) return;"]
+        begin += ["path += (unsigned)lane % paths;"]
         return "\n".join([_HEAD, *begin, *self.lines, *end, "}"])
 
     def items(self, items: Items) -> None:
@@ -160,11 +180,11 @@ def kernel(program: Program) -> str:
     As in `llvm_kernel`, but a path begins with its own `next` step, and leaves there the one that comes next: `stop`,
     or one that is in doubt, of which there are `doubts`.  A trial has to be given up from where it began.  Nobody keeps
     that state, since all steps would pay for it with registers: the path goes back and walks up to there once more,
-    its `last` step.
+    its `last` step.  Its places in memory are computed anew where it begins (`_ANEW`).
     """
     emit, trial = _Emitter(program), program.trial
     lines = emit.lines
-    lines += ["long long last = stop;", "begin:", *emit.load(), *emit.begin(), "long long number = next[lane];"]
+    lines += ["long long last = stop;", "begin:", _ANEW, *emit.load(), *emit.begin(), "long long number = next[lane];"]
     lines += ["long long row = number / stride - first / stride, due = (number / stride + 1) * stride;"]
     lines += [f"const bool alive = {emit.name(program.carried[program.track.status])} == 0;"]
     lines += ["for (; number < last; ++number) {", "if (alive) {"]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import threading
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from queue import Empty, SimpleQueue
 from typing import Any, final
+from weakref import finalize
 
 import numpy as np
 
 from holonax.compiler import Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.program import Program
-from holonax.engines.cuda.emit import KERNEL, again, kernel
+from holonax.engines.cuda.emit import KERNEL, REALS, WHOLE, again, kernel, rows_of
 from holonax.engines.lanes import LaneRunner
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
+from holonax.methods.path import Fate
 
 TARGET = Target("cuda", FUNCTIONS, most=50_000, trials=True)
 """Larger programs would take too long to compile, and spill out of the registers of a thread."""
@@ -42,8 +47,19 @@ def lanes(program: Program) -> str:
     return f"a thread per path, {THREADS} in a block"
 
 
-WORKERS = 4
+WORKERS = 16
 """Chunks at a time, each with a stream of its own: while one is copied or stored, the device computes others."""
+
+CHUNK, LEAST = 2**18, 2**16
+"""Paths in a chunk: at most, for the host is to be busy with some while the device computes others; and at least, where
+there are so many, for a chunk costs the host about a millisecond."""
+
+_LANDING = 2**26
+"""Bytes of an array up to which it is copied from the device into page-locked memory, which is several times as fast.
+Such memory is kept for the next one, and nobody else can have it."""
+
+_idle: SimpleQueue[Any] = SimpleQueue()
+"""Streams that no chunk has.  They are never given up, because CuPy keeps free memory for the stream that had it."""
 
 
 def compiled(source: str) -> Any:
@@ -54,17 +70,54 @@ def compiled(source: str) -> Any:
 
 
 @final
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Paths on the device: a row per entry, of real or of whole numbers, on which one stream works."""
+
+    reals: Any
+    whole: Any
+    stream: Any
+
+    @property
+    def size(self) -> int:
+        """Number of paths."""
+        return int(self.reals.shape[1])
+
+
+def _stream() -> Any:
+    """One that is idle."""
+    import cupy
+
+    try:
+        return _idle.get_nowait()
+    except Empty:
+        return cupy.cuda.Stream(non_blocking=True)
+
+
+def _landed(array: Any) -> np.ndarray:
+    """A copy on the host, when the current stream is there."""
+    import cupy
+
+    array = cupy.ascontiguousarray(array)
+    if not 0 < array.nbytes <= _LANDING:
+        return np.asarray(array.get())
+    memory = cupy.cuda.alloc_pinned_memory(2 ** (array.nbytes - 1).bit_length())  # few sizes, to find them again
+    return np.asarray(array.get(out=np.ndarray(array.shape, array.dtype, memory)))
+
+
+@final
 class CudaRunner(LaneRunner):
-    """Up to a million paths in a call; everything stays on the device until it is recorded."""
+    """Everything stays on the device until it is recorded."""
 
     name = "cuda"
+    least = LEAST
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.chunk, self.grain, self.workers = 2**20, THREADS, WORKERS
+        self.chunk, self.grain, self.workers = CHUNK, THREADS, WORKERS
+        self.rows_of = rows_of(program)
         self.kernel = compiled(kernel(program))
         self.lock = threading.Lock()
-        self.mine = threading.local()  # a chunk stays in one thread
 
     @cached_property
     def again(self) -> Any:
@@ -72,43 +125,56 @@ class CudaRunner(LaneRunner):
         assert self.program.again is not None  # by our target
         return compiled(again(self.program.again()))
 
-    @property
-    def stream(self) -> Any:
-        """The stream of this thread."""
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Chunk:
+        """As the other engines, on the device: the entries of one path for all, then what each has of its own."""
         import cupy
 
-        if not hasattr(self.mine, "stream"):
-            self.mine.stream = cupy.cuda.Stream(non_blocking=True)
-        return self.mine.stream
+        size, one = len(states.q), State(*(x[:1] for x in states))
+        entries = self.entries(one, {name: x[:1] for name, x in parameters.items()})
+        with (stream := _stream()):
+            reals, whole = (
+                self._for_all([x for (of, _), x in zip(self.rows_of, entries, strict=True) if of == matrix], size)
+                for matrix in (REALS, WHOLE)
+            )
+            for first, x in self._own(states, parameters):
+                array = cupy.asarray(np.ascontiguousarray(x, self.program.dtype)).reshape(size, -1)
+                reals[first : first + array.shape[1]] = array.T
+        chunk = Chunk(reals, whole, stream)
+        finalize(chunk, _idle.put, stream)
+        return chunk
 
-    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> list:
-        """As the other engines, on the device; what is the same for all paths is not copied a million times."""
+    def _for_all(self, column: list[np.ndarray], size: int) -> Any:
+        """A matrix on the device whose columns are all the same."""
         import cupy
 
-        def on_device(x: np.ndarray) -> Any:
-            return cupy.full(x.shape, x[0], x.dtype) if x.strides == (0,) else cupy.asarray(np.ascontiguousarray(x))
+        matrix = cupy.empty((len(column), size), column[0].dtype)
+        matrix[...] = cupy.asarray(np.stack(column))
+        return matrix
 
-        self.mine.paths = None, None  # of the last call, here and on the device
-        with self.stream:
-            return [on_device(x) for x in self.entries(states, parameters)]
+    def _own(self, states: State, parameters: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+        """Arrays whose rows, one for each path, are not all the same, and where their columns begin among the reals."""
+        entry = len(self.program.carried)
+        given = [(places[0], x) for places, x in zip(self.state, states, strict=True)]
+        for _, x in sorted(parameters.items()):
+            given.append((entry, x))
+            entry += math.prod(x.shape[1:])
+        return ((self.rows_of[first][1], x) for first, x in given if x.strides[0] and x.size)
 
     def advance(
-        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
+        self, carried: Chunk, paths: range, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """In place: one launch, unless steps are in doubt."""
         import cupy
 
-        size = len(paths)
+        size = carried.size
         numbers = [np.int64(x) for x in (size, first, stop, stride, offset)]
         scalars = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32), np.dtype(self.program.dtype).type(h)
-        with self.stream:
-            arrays = cupy.asarray(np.array([array.data.ptr for array in carried], np.uint64))
-            if self.mine.paths[0] is not paths:
-                self.mine.paths = paths, cupy.asarray(paths)
+        with carried.stream:
             rows = self.rows(cupy, size, first, stop, stride)
             after, doubts = cupy.full(size, first, np.int64), cupy.zeros(1, np.int32)
             launch = (-(-size // THREADS),), (THREADS,)
-            arguments = (arrays, self.mine.paths[1], rows, after, doubts, *scalars, *numbers)
+            whose = np.uint64(paths.start), np.uint32(len(paths))
+            arguments = (carried.reals, carried.whole, rows, after, doubts, *scalars, *whose, *numbers)
             self.kernel(*launch, arguments)
             while int(doubts.get()[0]):
                 with self.lock:
@@ -116,12 +182,42 @@ class CudaRunner(LaneRunner):
                 doubts.fill(0)
                 take_again(*launch, arguments)
                 self.kernel(*launch, arguments)
-            return carried, *(cupy.ascontiguousarray(part).get() for part in self.split(rows))
+            q, p = map(_landed, self.split(rows))
+        return carried, q, p
 
-    def fetched(self, arrays: list) -> list[np.ndarray]:
-        """Some of what is carried, as NumPy arrays."""
-        with self.stream:
-            return [x.get() for x in arrays]
+    def fate(self, carried: Chunk) -> Fate:
+        """How the paths fared so far, as NumPy arrays."""
+        row = {i: row for i, (_, row) in enumerate(self.rows_of)}
+        (status,), (failed,), (residual,), (iterations,), counts = self.places_of_fate
+        with carried.stream:
+            whole, largest = _landed(carried.whole), _landed(carried.reals[row[residual]])
+        first = row[counts[0]] if counts else len(whole)
+        return Fate(whole[row[status]], whole[row[failed]], largest, whole[row[iterations]], whole[first:].T)
+
+    def places(self, carried: Chunk) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and momenta, as NumPy arrays (paths, n)."""
+        with carried.stream:
+            q, p = (_landed(self._columns(carried, entries)) for entries in (self.state.q, self.state.p))
+        return q, p
+
+    def velocities(self, carried: Chunk) -> Callable[[], np.ndarray] | None:
+        """Where Newton's method would begin, to be fetched later, unless the program knows that by itself."""
+        if self.state.v[0] not in self.program.changing:
+            return None
+        with carried.stream:
+            own = self._columns(carried, self.state.v).copy()  # so that the others need not be kept
+        return partial(_fetch, carried.stream, own)
+
+    def _columns(self, carried: Chunk, entries: Sequence[int]) -> Any:
+        """Some entries of consecutive numbers, (paths, entries)."""
+        first = self.rows_of[entries[0]][1]
+        return carried.reals[first : first + len(entries)].T
+
+
+def _fetch(stream: Any, array: Any) -> np.ndarray:
+    """What a stream has made."""
+    with stream:
+        return _landed(array)
 
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner:

@@ -12,10 +12,13 @@ import numpy as np
 
 from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
+from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
-from holonax.engines.base import ROWS, cores
+from holonax.engines.base import ROWS, cores, path_numbers
 from holonax.engines.lanes import LaneRunner
+from holonax.engines.llvm.array_runner import ArrayRunner
 from holonax.engines.llvm.kernel import KERNEL, kernel
+from holonax.engines.llvm.machine import compile_module
 from holonax.mechanics.noise import normal_pairs_p
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
@@ -56,20 +59,9 @@ def machine_code(program: Program, width: int) -> tuple[Any, Any]:
     """The kernel as a function of four pointers and four sizes, and what must be kept alive with it."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     attributes = ORDER_FOR if llvm.get_process_triple().startswith("x86_64") else ()
-    parsed = llvm.parse_assembly(kernel(program, width, *attributes))
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        reloc="pic",
-        codemodel="small",  # constants next to the code, reached without loading their address
-    )
-    compiler = llvm.create_mcjit_compiler(parsed, machine, use_lmm=True)  # code and constants close together
-    compiler.finalize_object()
-    return SIGNATURE(compiler.get_function_address(KERNEL)), compiler
+    address, compiler = compile_module(kernel(program, width, *attributes), KERNEL)
+    return SIGNATURE(address), compiler
 
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4)
@@ -133,12 +125,13 @@ class LlvmRunner(LaneRunner):
         return carried
 
     def advance(
-        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
+        self, carried: list, paths: range, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """One call of the kernel, in place; the interpreter is free meanwhile."""
-        size = len(paths)
+        size = len(carried[0])
         arrays = carried[0].ctypes.data + np.arange(len(carried), dtype=np.uint64) * np.uint64(size * _LARGEST.itemsize)
-        words = np.concatenate([paths & 0xFFFFFFFF, paths >> np.uint64(32)]).astype(np.uint64)
+        index = path_numbers(paths, size)
+        words = np.concatenate([index & np.uint64(0xFFFFFFFF), index >> np.uint64(32)])
         again = self.again.place.ctypes.data
         size_of_step = int(np.float64(h).view(np.uint64))
         fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, size_of_step, again, offset], np.uint64)
@@ -149,6 +142,12 @@ class LlvmRunner(LaneRunner):
         return carried, *self.split(rows)
 
 
-def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner:
-    """Trace, fold and compile."""
-    return LlvmRunner(compile_step(system, method, n, dtype, TARGET))
+def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner | ArrayRunner:
+    """Trace, fold and compile: as single numbers, or with loops over arrays where these would be too many."""
+    try:
+        return LlvmRunner(compile_step(system, method, n, dtype, TARGET, times=1))
+    except TooLong as length:
+        try:
+            return ArrayRunner(system, method, n, dtype, str(length))
+        except Untranslatable:
+            return LlvmRunner(compile_step(system, method, n, dtype, TARGET))

@@ -14,7 +14,7 @@ from jax import Array, lax
 from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS_WITHOUT_FMA
 from holonax.compiler.ir.program import Program
-from holonax.engines.base import ROWS, cores
+from holonax.engines.base import ROWS, cores, path_numbers
 from holonax.engines.lanes import LaneRunner
 from holonax.engines.xla.emit import TILE, Evaluation, apart
 from holonax.mechanics.noise import random_words_p, words
@@ -144,17 +144,17 @@ class XlaRunner(LaneRunner):
         self.compiled = jax.jit(advance, compiler_options=OPTIONS if on_cpu else None)
 
     def advance(
-        self, carried: list, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
+        self, carried: list, paths: range, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
         """One call of the compiled program."""
         steps = (np.int32(x) for x in (first, stop, stride, offset))
-        size = np.asarray(h, self.program.dtype)
-        carried, rows = self.compiled([*map(jnp.asarray, carried)], words(paths), words(seed), size, *steps)
+        size, index = np.asarray(h, self.program.dtype), path_numbers(paths, len(carried[0]))
+        carried, rows = self.compiled([*map(jnp.asarray, carried)], words(index), words(seed), size, *steps)
         jax.block_until_ready(carried)
         if self.on_cpu:  # nothing is copied to and fro, so only what has a meaning need be put together
             rows = np.asarray(rows)[: stop // stride - first // stride]
         rows = rows.swapaxes(1, 2)
-        return carried, *self.split(rows.reshape(*rows.shape[:2], len(paths)))
+        return carried, *self.split(rows.reshape(*rows.shape[:2], len(index)))
 
 
 def lanes(program: Program) -> str:

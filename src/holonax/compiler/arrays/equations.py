@@ -1,0 +1,219 @@
+r"""The equations of a step: Newton's method as a loop whose values, magnitudes and derivatives are arrays.
+
+An iteration evaluates the equations where the path is.  Paths whose residuals are round-off are done.  For the others
+a sparse matrix is factorised (`holonax.numerics.tape`) and the unknowns are updated.  That is a trial: a path that is
+not done after a few iterations, or at whose matrix a pivot is round-off or has not the sign that it has where nothing
+moves, takes its step again on the plain engine, which knows what to do or what to say.
+
+With $F_V$ the rows of the motions $V$, $F_\lambda$ those of the multipliers, an update solves
+$A\,\delta V + B\,\delta\lambda = -F_V$ and $C\,\delta V + D\,\delta\lambda = -F_\lambda$.  Where $A$ is diagonal, and
+$A$ and $B$ do not depend on the unknowns, as with constant masses, motions are eliminated (block elimination):
+
+$$ (D - C A^{-1} B)\,\delta\lambda = C w - F_\lambda, \qquad \delta V = -w - A^{-1} B\,\delta\lambda, \qquad
+   w = A^{-1} F_V. $$
+
+After the first update $F_V = 0$, so that $w$ is what the motions still lie behind: known at the guess, then zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from holonax.compiler.arrays.jacobian import Differentiation, Group, assembled
+from holonax.compiler.arrays.magnitudes import Magnitudes
+from holonax.compiler.arrays.solve import Found, Solve, Update, in_memory
+from holonax.compiler.arrays.translate import Translation, handler
+from holonax.compiler.arrays.values import Given, Joined, Ref, fixed
+from holonax.compiler.frontend.translate import look
+from holonax.compiler.ir.graph import Untranslatable
+from holonax.numerics.newton import Newton
+from holonax.numerics.tape import EliminationTape, elimination_tape
+
+MOST_ITERATIONS = 8
+"""Of a trial."""
+
+MOST_PRODUCTS = 2**24
+"""Of a factorisation, beyond which the lists of places would fill the memory."""
+
+
+@handler("root")
+def _root(translation: Translation, equation: Any, guess: Ref, *constants: Ref) -> list:
+    newton, motions = equation.params["newton"], equation.params["motions"]
+    size, dtype = guess.table.size, guess.array.dtype
+    unknowns = Given(size, dtype, "unknowns")
+
+    def rows_at(x: Ref) -> list[Ref]:
+        rows = look(translation.jaxpr(equation.params["equations"], list(constants), [x]))
+        return [row.flat for row in rows]
+
+    rows = Rows(translation, newton, unknowns, rows_at(unknowns.all), motions)
+    solve = rows.condensed(guess.flat, lambda: rows_at(guess.flat)[0]) or rows.general(guess.flat)
+    translation.solves.append(solve)
+    found = [Found(solve, "unknowns", size, dtype)]
+    found += [Found(solve, what, 1, dtype) for what in ("status", "residual", "iterations")]
+    return [found[0].all, *(x.one for x in found[1:])]
+
+
+@final
+class Rows:
+    """The rows of the equations, those of the motions first, and their derivatives."""
+
+    def __init__(
+        self, translation: Translation, newton: Newton, unknowns: Given, rows: list[Ref], motions: int
+    ) -> None:
+        self.translation, self.newton, self.unknowns = translation, newton, unknowns
+        self.rows, self.motions = rows, motions
+        self.derivatives = Differentiation(translation, unknowns)
+        self.dtype, self.size = unknowns.dtype, unknowns.size
+
+    def general(self, guess: Ref) -> Solve:
+        """All unknowns at once."""
+        matrix = self.derivatives.matrix(self.rows)
+        solution, moves = Given(self.size, self.dtype, "solution"), Given(1, "bool", "moves")
+        tape = self._analysed(matrix, self.motions)
+        change = self.translation.operation("negative", Ref(solution, np.argsort(tape.order)))
+        return Solve(
+            unknowns=self.unknowns,
+            guess=guess,
+            **self._judged(self.rows),
+            least=0,
+            entries=self._entries(matrix),
+            right=in_memory(self.translation.concatenated(self.rows)),
+            tape=tape,
+            motions=self.motions,
+            solution=solution,
+            moves=moves,
+            ahead=None,
+            behind=None,
+            updates=(Update(np.arange(self.size), change),),
+        )
+
+    def condensed(self, guess: Ref, momenta_at_guess: Callable[[], Ref]) -> Solve | None:
+        """Motions eliminated, if that can be done once and for all."""
+        n, k = self.motions, self.size - self.motions
+        t, depends = self.translation, self.derivatives.depends
+        momenta = self.derivatives.groups(self.rows[0])
+        diagonal, across = _split(momenta, n)
+        if any(depends(group.entries.array) for group in momenta) or any(
+            (group.rows != group.columns).any() for group in diagonal
+        ):
+            return None
+        mass = assembled(t, diagonal, n)
+        if not np.array_equal(mass.rows, np.arange(n)):
+            return None
+        inverse = t.operation("divide", fixed(np.ones(1, self.dtype)), mass.entries)
+        across = [
+            group._replace(entries=t.operation("multiply", inverse[group.rows], group.entries)) for group in across
+        ]
+        own = self.derivatives.stacked(self.rows[1:])
+        along, direct = _split(own, n)
+        ahead, solution, moves = (
+            Given(n, self.dtype, "ahead"), Given(k, self.dtype, "solution"), Given(1, "bool", "moves")
+        )  # fmt: skip
+        negative = [
+            group._replace(entries=t.operation("negative", group.entries)) for group in _products(t, along, across)
+        ]
+        matrix = assembled(t, [*direct, *negative], max(k, 1))
+        if k and not np.isin(np.arange(k), matrix.rows).all():
+            return None  # a row without entries
+        tape = self._analysed(matrix, 0)
+        step = Ref(solution, np.argsort(tape.order))
+        moved = [Group(g.rows, g.columns, t.operation("multiply", g.entries, step[g.columns])) for g in across]
+        shift = _row_sums(t, moved, n, self.dtype)
+        pushed = _row_sums(
+            t, [Group(g.rows, g.columns, t.operation("multiply", g.entries, ahead.all[g.columns])) for g in along], k,
+            self.dtype,
+        )  # fmt: skip
+        residual = t.concatenated(self.rows[1:]) if k else fixed(np.zeros(0, self.dtype))
+        behind = t.operation("multiply", inverse, momenta_at_guess())
+        change = t.operation("negative", t.operation("add", ahead.all, shift))
+        return Solve(
+            unknowns=self.unknowns,
+            guess=guess,
+            **self._judged(self.rows[1:]),
+            least=1,
+            entries=self._entries(matrix),
+            right=in_memory(t.operation("subtract", pushed, residual)),
+            tape=tape,
+            motions=0,
+            solution=solution,
+            moves=moves,
+            ahead=ahead,
+            behind=behind,
+            updates=(Update(np.arange(n), change), Update(n + np.arange(k), step))
+            if k
+            else (Update(np.arange(n), change),),
+        )
+
+    def _analysed(self, matrix: Group, motions: int) -> EliminationTape:
+        size = int(matrix.rows.max()) + 1 if len(matrix.rows) else 0
+        tape = elimination_tape(matrix.rows, matrix.columns, motions, size)
+        if tape.operations > MOST_PRODUCTS:
+            raise Untranslatable(f"equations whose solution takes {tape.operations} products")
+        return tape
+
+    def _entries(self, matrix: Group) -> Joined:
+        zero = fixed(np.zeros(1, self.dtype))
+        return in_memory(self.translation.concatenated([zero, matrix.entries]))
+
+    def _judged(self, rows: list[Ref]) -> dict[str, Any]:
+        """Whether some residual is more than round-off (or NaN), and the largest residual."""
+        t = self.translation
+        most = min(MOST_ITERATIONS, self.newton.max_iterations)
+        if not sum(row.table.size for row in rows):
+            no = t.operation("and", t.alive, t.operation("not", t.alive))
+            none = t.converted(no, self.dtype)
+            return {"alive": t.alive, "unsolved": _stored(no), "largest": _stored(none), "most": most}
+        sizes = Magnitudes(t, self.derivatives, rows)
+        values, magnitudes = t.concatenated(rows), t.concatenated([sizes.of(row) for row in rows])
+        absolute = t.operation("absolute", values)
+        allowed = t.operation("multiply", magnitudes, fixed(np.asarray(self.newton.bound(self.dtype), self.dtype)))
+        solved = t.operation("less_equal", absolute, allowed)
+        unsolved = t.combined("or", t.operation("not", solved))
+        largest = t.combined("maximum", absolute)
+        return {"alive": t.alive, "unsolved": _stored(unsolved), "largest": _stored(largest), "most": most}
+
+
+def _stored(ref: Ref) -> Ref:
+    """A single number, in memory."""
+    return in_memory(ref).one
+
+
+def _split(groups: list[Group], n: int) -> tuple[list[Group], list[Group]]:
+    """Columns of motions, and those of multipliers, counted from 0."""
+    first, second = [], []
+    for group in groups:
+        own = group.columns < n
+        if own.any():
+            first.append(Group(group.rows[own], group.columns[own], group.entries[np.flatnonzero(own)]))
+        if not own.all():
+            rest = np.flatnonzero(~own)
+            second.append(Group(group.rows[rest], group.columns[rest] - n, group.entries[rest]))
+    return first, second
+
+
+def _products(translation: Translation, left: list[Group], right: list[Group]) -> list[Group]:
+    """The product of two sparse matrices, as groups."""
+    result = []
+    for a in left:
+        for b in right:
+            own, place = b.of_rows(a.columns)
+            if len(place):
+                entries = translation.operation("multiply", a.entries[place], own.entries)
+                result.append(Group(a.rows[place], own.columns, entries))
+    return result
+
+
+def _row_sums(translation: Translation, groups: list[Group], size: int, dtype: str) -> Ref:
+    """Sums of the entries of each row."""
+    if size == 0:
+        return fixed(np.zeros(0, dtype))
+    whole_rows = assembled(translation, [g._replace(columns=np.zeros_like(g.columns)) for g in groups], 1)
+    if np.array_equal(whole_rows.rows, np.arange(size)):
+        return whole_rows.entries
+    table = np.zeros(size, np.int64)
+    table[whole_rows.rows] = 1 + np.arange(len(whole_rows.rows))
+    return translation.joined([fixed(np.zeros(1, dtype)), whole_rows.entries], table)

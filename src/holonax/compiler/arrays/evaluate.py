@@ -1,0 +1,48 @@
+"""The values of arrays by NumPy, entry by entry of their definition: for trying a program out, and for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holonax.compiler.arrays.values import Array, Combined, Fixed, Formula, Joined, Ref, Selected
+
+REDUCTIONS = {
+    "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+    "and": np.logical_and, "or": np.logical_or,
+}  # fmt: skip
+
+
+def array_values(array: Array, known: dict[Array, np.ndarray]) -> np.ndarray:
+    """The entries of an array, given those of some; what is evaluated on the way becomes known as well."""
+    stack = [array]
+    while stack:
+        top = stack[-1]
+        missing = [] if top in known else [x.array for x in top.operands if x.array not in known]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        if top not in known:
+            known[top] = _value(top, known)
+    return known[array]
+
+
+def _value(array: Array, known: dict[Array, np.ndarray]) -> np.ndarray:
+    def of(ref: Ref) -> np.ndarray:
+        return known[ref.array][ref.table]
+
+    match array:
+        case Fixed():
+            return array.values
+        case Formula():
+            return np.broadcast_to(array.kind.on([of(x) for x in array.arguments]), (array.size,))
+        case Combined():
+            return REDUCTIONS[array.operation].reduce(of(array.terms), axis=1)
+        case Joined():
+            whole = np.empty(array.size, array.dtype)
+            for part, places in zip(array.parts, array.places, strict=True):
+                whole[places] = of(part)
+            return whole
+        case Selected():
+            return of(array.source)[of(array.index)]
+    raise KeyError(f"{type(array).__name__} has no value of its own")

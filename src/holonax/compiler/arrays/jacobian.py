@@ -1,0 +1,158 @@
+"""Sparse Jacobians of arrays: forward mode, with only the entries that are there.
+
+The Jacobian of an array with respect to the unknowns is a list of groups of entries.  A group has the row and the
+column of each entry, and the entries themselves as one array: one formula for all of them, as for the values.  A rod's
+derivatives are two groups, one for each bead.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import numpy as np
+
+from holonax.compiler.arrays.moves import sums_by_target
+from holonax.compiler.arrays.translate import Translation
+from holonax.compiler.arrays.values import Array, Combined, Formula, Given, Joined, Ref, Table, fixed, known_number
+from holonax.compiler.ir.graph import Untranslatable
+
+
+class Group(NamedTuple):
+    """Entries of a Jacobian: `entries[i]` is at (`rows[i]`, `columns[i]`)."""
+
+    rows: Table
+    columns: Table
+    entries: Ref
+
+    def of_rows(self, table: Table) -> tuple[Group, Table]:
+        """The Jacobian of some of the rows, in this order; and for each entry, its place in the table."""
+        order = np.argsort(self.rows, kind="stable")
+        begin = np.searchsorted(self.rows, table, side="left", sorter=order)
+        count = np.searchsorted(self.rows, table, side="right", sorter=order) - begin
+        place = np.repeat(np.arange(len(table)), count)
+        which = order[np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count) + begin[place]]
+        return Group(place, self.columns[which], self.entries[which]), place
+
+
+@final
+class Differentiation:
+    """Jacobians with respect to one array of unknowns."""
+
+    def __init__(self, translation: Translation, unknowns: Given) -> None:
+        self.translation, self.unknowns = translation, unknowns
+        numbers = np.arange(unknowns.size)
+        self.known: dict[Array, list[Group]] = {unknowns: [Group(numbers, numbers, fixed(np.ones(unknowns.size)))]}
+        self.dependent: dict[Array, bool] = {unknowns: True}
+
+    def depends(self, array: Array) -> bool:
+        """Whether the unknowns enter."""
+        stack = [array]
+        while stack:
+            top = stack[-1]
+            missing = [x.array for x in top.operands if x.array not in self.dependent]
+            if missing and top not in self.dependent:
+                stack += missing
+            else:
+                stack.pop()
+                if top not in self.dependent:
+                    self.dependent[top] = any(self.dependent[x.array] for x in top.operands)
+        return self.dependent[array]
+
+    def groups(self, ref: Ref) -> list[Group]:
+        """The Jacobian of a vector of entries."""
+        return [group.of_rows(ref.table)[0] for group in self._of(ref.array)]
+
+    def _of(self, array: Array) -> list[Group]:
+        stack = [array]
+        while stack:
+            top = stack[-1]
+            missing = [x.array for x in top.operands if self.depends(x.array) and x.array not in self.known]
+            if missing and top not in self.known:
+                stack += missing
+                continue
+            stack.pop()
+            if top not in self.known:
+                self.known[top] = self._merged(self._rule(top)) if self.depends(top) else []
+        return self.known[array]
+
+    def _rule(self, array: Array) -> list[Group]:
+        match array:
+            case Formula():
+                return self._of_formula(array)
+            case Combined(operation="add"):
+                width = array.terms.table.shape[1]
+                groups = [g.of_rows(array.terms.table.reshape(-1))[0] for g in self.known[array.terms.array]]
+                return [Group(g.rows // width, g.columns, g.entries) for g in groups]
+            case Joined():
+                result = []
+                for part, places in zip(array.parts, array.places, strict=True):
+                    for group in self.known[part.array] if self.depends(part.array) else []:
+                        own, place = group.of_rows(part.table)
+                        result.append(Group(places[place], own.columns, own.entries))
+                return result
+        raise Untranslatable("equations whose derivatives are not sums and products of entries")
+
+    def _of_formula(self, array: Formula) -> list[Group]:
+        """The chain rule."""
+        result = []
+        for i, partial in array.kind.partials.items():
+            argument = array.arguments[i]
+            if not self.depends(argument.array):
+                continue
+            slope = self.translation.formula(partial, *array.arguments)
+            for group in self.known[argument.array]:
+                own, place = group.of_rows(argument.table)
+                entries = self.product(slope[place], own.entries)
+                result.append(Group(own.rows, own.columns, entries))
+        return result
+
+    def product(self, x: Ref, y: Ref) -> Ref:
+        """Of two vectors; formulas of products with ones fold."""
+        return self.translation.operation("multiply", x, y)
+
+    def _merged(self, groups: list[Group]) -> list[Group]:
+        """Groups at the same places are one; what is zero is left out."""
+        found: dict[tuple, Group] = {}
+        for group in groups:
+            if not len(group.rows) or ((number := known_number(group.entries)) is not None and number == 0):
+                continue
+            key = (group.rows.tobytes(), group.columns.tobytes())
+            if key in found:
+                entries = self.translation.operation("add", found[key].entries, group.entries)
+                group = group._replace(entries=entries)
+            found[key] = group
+        return [g for g in found.values() if known_number(g.entries) is None or known_number(g.entries) != 0]
+
+    def stacked(self, rows: list[Ref]) -> list[Group]:
+        """The Jacobian of several vectors, one after another."""
+        result, begin = [], 0
+        for ref in rows:
+            result += [group._replace(rows=begin + group.rows) for group in self.groups(ref.flat)]
+            begin += ref.table.size
+        return result
+
+    def matrix(self, rows: list[Ref]) -> Group:
+        """The same with each place named once."""
+        return assembled(self.translation, self.stacked(rows), self.unknowns.size)
+
+
+def assembled(translation: Translation, groups: list[Group], columns: int) -> Group:
+    """The sum of several sparse matrices, each place named once, row by row."""
+    groups = [_places_once(translation, group, columns) for group in groups if len(group.rows)]
+    if not groups:
+        nothing = np.zeros(0, np.int64)
+        return Group(nothing, nothing, fixed(np.zeros(0)))
+    keys = np.concatenate([group.rows * columns + group.columns for group in groups])
+    entries = translation.concatenated([group.entries for group in groups])
+    places, which = np.unique(keys, return_inverse=True)
+    return Group(*np.divmod(places, columns), sums_by_target(translation, entries, which, len(places)))
+
+
+def _places_once(translation: Translation, group: Group, columns: int) -> Group:
+    """Entries of a group at the same place added, where each place is named as often."""
+    keys = group.rows * columns + group.columns
+    places, counts = np.unique(keys, return_counts=True)
+    if len(places) == len(keys) or (counts != counts[0]).any():
+        return group
+    members = np.argsort(keys, kind="stable").reshape(len(places), counts[0])
+    return Group(*np.divmod(places, columns), translation.combined("add", group.entries[members]))

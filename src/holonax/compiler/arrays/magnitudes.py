@@ -1,0 +1,101 @@
+"""Magnitudes of arrays: what was added and cancelled in the evaluation of equations.
+
+`holonax.numerics.roundoff` derives them; `holonax.compiler.frontend.magnitude` has the rules for one entry.  A place
+$q + hV$ counts as itself instead of as $|q| + |hV|$, as there for trials.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holonax.compiler.arrays.jacobian import Differentiation
+from holonax.compiler.arrays.kinds import Kind
+from holonax.compiler.arrays.translate import Translation
+from holonax.compiler.arrays.values import Array, Combined, Formula, Joined, Ref
+from holonax.compiler.ir.graph import Untranslatable
+
+SUMS = {"add", "subtract", "negative"}
+
+
+class Magnitudes:
+    """Of arrays that depend on the unknowns; what does not is data, whose magnitude is its size."""
+
+    def __init__(self, translation: Translation, derivatives: Differentiation, rows: list[Ref]) -> None:
+        self.translation, self.depends = translation, derivatives.depends
+        self.unknowns = derivatives.unknowns
+        self.known: dict[Array, Ref] = {}
+        self.kinds: dict[tuple, Kind] = {}
+        self.sums = self._sums([row.array for row in rows])
+
+    def _sums(self, stack: list[Array]) -> set[Array]:
+        """What a row is the sum of, not counting products of unknowns."""
+        found: set[Array] = set()
+        while stack:
+            array = stack.pop()
+            if array in found:
+                continue
+            found.add(array)
+            unknown = [x.array for x in array.operands if self.depends(x.array)]
+            if not isinstance(array, Formula) or _is_sum(array.kind) or (len(unknown) == 1 and _is_product(array.kind)):
+                stack += unknown
+        return found
+
+    def of(self, ref: Ref) -> Ref:
+        """The magnitudes of some entries."""
+        if not self.depends(ref.array):
+            return self.translation.operation("absolute", ref)
+        return self._of(ref.array)[ref.table]
+
+    def _of(self, array: Array) -> Ref:
+        stack = [array]
+        while stack:
+            top = stack[-1]
+            missing = [x.array for x in top.operands if self.depends(x.array) and x.array not in self.known]
+            if missing and top not in self.known and not self._is_place(top):
+                stack += missing
+                continue
+            stack.pop()
+            if top not in self.known:
+                self.known[top] = self._rule(top)
+        return self.known[array]
+
+    def _rule(self, array: Array) -> Ref:
+        if array is self.unknowns or self._is_place(array):
+            return self.translation.operation("absolute", array.all)
+        match array:
+            case Formula():
+                depends = tuple(self.depends(x.array) for x in array.arguments)
+                key = (array.kind, depends)
+                if key not in self.kinds:
+                    self.kinds[key] = array.kind.magnitude(depends)
+                own = [self.of(x) for x, unknown in zip(array.arguments, depends, strict=True) if unknown]
+                return self.translation.formula(self.kinds[key], *array.arguments, *own)
+            case Combined(operation="add"):
+                return self.translation.combined("add", self.of(array.terms))
+            case Joined():
+                parts = [self.of(part) for part in array.parts]
+                order = np.empty(array.size, np.int64)
+                order[np.concatenate(array.places)] = np.arange(array.size)
+                return self.translation.concatenated(parts)[order]
+        raise Untranslatable("equations whose round-off cannot be followed")
+
+    def _is_place(self, array: Array) -> bool:
+        """Whether this is data and a multiple of one unknown, and no row is the sum of it."""
+        if array in self.sums or not isinstance(array, Formula) or not _is_sum(array.kind):
+            return False
+        unknown = [x.array for x in array.arguments if self.depends(x.array)]
+        if len(unknown) != 1 or len(array.arguments) == 1:
+            return False
+        move = unknown[0]
+        inner = [x.array for x in move.operands if self.depends(x.array)] if isinstance(move, Formula) else []
+        return move is self.unknowns or (
+            isinstance(move, Formula) and inner == [self.unknowns] and _is_product(move.kind)
+        )
+
+
+def _is_sum(kind: Kind) -> bool:
+    return kind.output.name in SUMS
+
+
+def _is_product(kind: Kind) -> bool:
+    return kind.output.name == "multiply"

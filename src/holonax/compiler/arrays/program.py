@@ -1,0 +1,188 @@
+"""A step as a program of loops over arrays: from a traced step to statements and a frame.
+
+Memory is in four parts: the *track* before the step and after it, what is *fixed* during a run (the noise's key, the
+step size, parameters), and the *frame*, in which arrays that are not needed at the same time share places.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from holonax.compiler.arrays import equations, factors, moves  # noqa: F401 - they register translations
+from holonax.compiler.arrays.loops import ArrayLoop, Fusion, Iterations, Reduction, Statement, read_by, reads
+from holonax.compiler.arrays.solve import Solve, home, in_memory
+from holonax.compiler.arrays.translate import Translation
+from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, fixed
+from holonax.compiler.frontend.step import trace
+from holonax.compiler.frontend.translate import look
+from holonax.mechanics.system import System
+from holonax.methods.base import Method
+from holonax.numerics.newton import Status
+
+OWN = {"unknowns", "solution", "moves", "ahead"}
+"""What equations have for themselves."""
+
+ROUND = 8
+"""Arrays in memory are as long as a multiple of this, and one entry longer than they need to be."""
+
+
+def room(array: Array) -> int:
+    """Numbers that an array takes in memory for each path."""
+    return (array.size // ROUND + 1) * ROUND
+
+
+@final
+@dataclass(eq=False)
+class ArrayProgram:
+    """A step of one path.
+
+    Attributes:
+        n: number of coordinates.
+        dtype: of the numbers.
+        track: arrays before the step, in the order of the leaves of a `Track`.
+        results: the same after it.
+        fixed: what does not change during a run, by name.
+        statements: in order.
+        stored: arrays in memory.
+        frame: places of arrays in the frame, in numbers per path.
+        frame_size: of the frame.
+        solves: the equations of the step.
+        seconds: what compiling took, by part.
+    """
+
+    n: int
+    dtype: str
+    track: list[Given]
+    results: list[Joined]
+    fixed: dict[str, Given]
+    statements: list[Statement]
+    stored: set[Array]
+    frame: dict[Array, int]
+    frame_size: int
+    solves: list[Solve]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def loops(self) -> int:
+        """The number of loops."""
+        return sum(_count_loops(statement) for statement in self.statements)
+
+
+def _count_loops(statement: Statement) -> int:
+    if not isinstance(statement, Iterations):
+        return 1
+    return sum(map(_count_loops, (*statement.judge, *statement.improve, *statement.update)))
+
+
+def compile_arrays(system: System, method: Method, n: int, dtype: str) -> ArrayProgram:
+    """The program of one step; `Untranslatable` says why there is none."""
+    begin = time.perf_counter()
+    traced = trace(system, method, n, dtype, trial=True)
+    traced_at = time.perf_counter()
+    leaves = jax.tree.leaves(traced.track)
+    names = [f"track{i}" for i in range(len(leaves))]
+    track = [Given(leaf.size, leaf.dtype.name, name) for leaf, name in zip(leaves, names, strict=True)]
+    given = {
+        "step": Given(1, "int32", "step"),
+        "h": Given(1, dtype, "h"),
+        "key": Given(2, "uint32", "key"),
+        "path": Given(2, "uint32", "path"),
+    }
+    given |= {f"parameter {name}": Given(x.size, dtype, name) for name, x in sorted(traced.parameters.items())}
+    translation = Translation()
+    status = track[len(jax.tree.leaves(traced.track.state))]
+    translation.alive = translation.operation("equal", status.one, fixed(np.asarray(Status.CONVERGED, status.dtype)))
+    tracked = [_shaped(x, leaf.shape) for x, leaf in zip(track, leaves, strict=True)]
+    single = [given["step"].one, given["h"].one, given["key"].all, given["path"].all]
+    values = [_shaped(given[f"parameter {name}"], x.shape) for name, x in sorted(traced.parameters.items())]
+    stays, *others = look(translation.closed(traced.ahead, [*tracked, *single, *values]))
+    ahead, failure = others[: len(leaves)], others[len(leaves) :]
+    back = look(translation.closed(traced.back, [*tracked, *failure, single[0]]))
+    results = [
+        in_memory(translation.operation("select", stays, old, new)) if new.table.size else in_memory(new)
+        for old, new in zip(back, ahead, strict=True)
+    ]
+    translated_at = time.perf_counter()
+    wanted: list[Array] = [x for x in results if x.size]
+    fusion = Fusion(wanted)
+    statements = fusion.statements(wanted)
+    frame, size = lay_out(statements, fusion.stored, {*results})
+    program = ArrayProgram(n, dtype, track, results, given, statements, fusion.stored, frame, size, translation.solves)
+    program.seconds = {
+        "tracing": traced_at - begin,
+        "translation": translated_at - traced_at,
+        "loop fusion": time.perf_counter() - translated_at,
+    }
+    return program
+
+
+def _shaped(array: Array, shape: tuple[int, ...]) -> Ref:
+    return Ref(array, np.arange(array.size).reshape(shape))
+
+
+# Liveness and the frame.
+
+
+def lay_out(statements: list[Statement], stored: set[Array], outside: set[Any]) -> tuple[dict[Array, int], int]:
+    """Places in the frame: arrays whose lives do not overlap may share one (first fit)."""
+    first: dict[Array, int] = {}
+    last: dict[Array, int] = {}
+    for time_of, end, accessed in _accesses(statements, stored, [0]):
+        array = home(accessed)
+        first[array] = min(first.get(array, time_of), time_of)
+        last[array] = max(last.get(array, end), end)
+    places: dict[Array, int] = {}
+    taken: list[tuple[int, int, int]] = []  # begin, end of the place; last time
+    total = 0
+    for array in sorted(first, key=lambda x: (first[x], -x.size)):
+        if array in outside or isinstance(array, Fixed):
+            continue
+        taken = [x for x in taken if x[2] >= first[array]]
+        place = 0
+        for begin, end, _ in sorted(taken):
+            if place + room(array) <= begin:
+                break
+            place = max(place, end)
+        places[array] = place
+        taken.append((place, place + room(array), last[array]))
+        total = max(total, place + room(array))
+    return places, total
+
+
+def _accesses(statements: list[Statement], stored: set[Array], clock: list[int]) -> Iterator[tuple[int, int, Array]]:
+    """Each array of the frame that is written or read, and when, as (begin, end)."""
+    for statement in statements:
+        clock[0] += 1
+        now = clock[0]
+        match statement:
+            case ArrayLoop():
+                for store in statement.stores:
+                    yield now, now, store.array
+                    yield from ((now, now, x) for x in read_by(store, stored) if _in_frame(x))
+            case Reduction():
+                yield now, now, statement.array
+                yield from ((now, now, x) for x in reads(statement.array.all, stored) if _in_frame(x))
+            case Iterations():
+                parts = (statement.judge, statement.improve, statement.update)
+                inner = [access for part in parts for access in _accesses(part, stored, clock)]
+                clock[0] += 1
+                solve = statement.solve
+                own: list[Array] = [*solve.own, *statement.found]
+                begin = (solve.guess, solve.alive, *([solve.behind] if solve.behind else []))
+                for ref in (*begin, *(update.change for update in solve.updates)):
+                    own += [ref.array] if ref.array in stored else reads(ref, stored)
+                own += [x for x in solve.inside if x in stored]
+                for array in [*(x for _, _, x in inner), *filter(_in_frame, own)]:
+                    yield now, clock[0], array
+
+
+def _in_frame(array: Array) -> bool:
+    if isinstance(array, Given):
+        return array.name in OWN
+    return not isinstance(array, Fixed)

@@ -1,0 +1,137 @@
+"""Loops over arrays and long sums as LLVM IR."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holonax.compiler.arrays.bodies import Body
+from holonax.compiler.arrays.loops import ArrayLoop, Reduction, Store
+from holonax.compiler.arrays.values import Array, Combined, Ref
+from holonax.compiler.frontend.functions import FUNCTIONS
+from holonax.compiler.ir.graph import Node
+from holonax.engines.llvm.array_bodies import BodyEmitter, memory_type
+from holonax.engines.llvm.structured import loop
+
+
+class LoopEmitter(BodyEmitter):
+    """Writes loops; `stored` are the arrays in memory."""
+
+    def __init__(self, stored: set[Array], paths: int) -> None:
+        super().__init__(paths)
+        self.stored = stored
+
+    def write_loop(self, statement: ArrayLoop) -> None:
+        """Entries of some arrays, round by round."""
+        body = Body(self.stored, FUNCTIONS)
+        nodes = body.expanded([body.store(store) for store in statement.stores])
+
+        def round_(i: str, _: list[str]) -> list[str]:
+            for store, value, node in zip(statement.stores, self.body(body, nodes, i), nodes, strict=True):
+                self.store_entry(store.array, store.places, i, value, node.dtype)
+            return []
+
+        if statement.size <= self.entries:
+            round_("0", [])
+        else:
+            loop(self, "0", str(statement.size), [], round_, step=self.entries)
+
+    def copy(self, target: Array, ref: Ref) -> None:
+        """Write entries to an array."""
+        self.write_loop(ArrayLoop(ref.table.size, [Store(target, None, ref)]))
+
+    def write_reduction(self, statement: Reduction) -> None:
+        """Eight partial results, whatever a vector holds, so that one path alone gives the same bits as many."""
+        array = statement.array
+        rows, width = array.terms.table.shape
+        body = Body(self.stored, FUNCTIONS)
+        (node,) = body.expanded([body.value(Ref(array.terms.array, array.terms.table.reshape(-1)))])
+        kind = f"<{self.width} x {self.register(node.dtype)}>"
+        parts = 1 if self.paths == 1 else 8
+        full = width // 8 * 8
+        rest = width - full
+
+        def row(r: str, _: list[str]) -> list[str]:
+            begin = self.put(f"mul i64 {r}, {width}")
+
+            def terms(i: str, values: list[str]) -> list[str]:
+                result = []
+                for k in range(parts):
+                    place = self.put(f"add i64 {begin}, {i}")
+                    place = place if k == 0 else self.put(f"add i64 {place}, {k}")
+                    (term,) = self.body(body, [node], place)
+                    result.append(self.combine(array.operation, node.dtype, values[k], term))
+                return result
+
+            neutral = self.neutral(array.operation, node.dtype)
+            values = loop(self, "0", str(full), [(kind, neutral)] * parts, terms, step=8)
+            if rest:
+                values = self._rest(body, node, array.operation, begin, full, rest, values)
+            self._store_total(array, node.dtype, r, values)
+            return []
+
+        loop(self, "0", str(rows), [], row)
+
+    def _rest(
+        self, body: Body, node: Node, operation: str, begin: str, full: int, rest: int, values: list[str]
+    ) -> list[str]:
+        """The last few terms."""
+        place = self.put(f"add i64 {begin}, {full}")
+        if self.paths > 1:
+            result = list(values)
+            for k in range(rest):
+                here = place if k == 0 else self.put(f"add i64 {place}, {k}")
+                (term,) = self.body(body, [node], here)
+                result[k] = self.combine(operation, node.dtype, values[k], term)
+            return result
+        (term,) = self.body(body, [node], place)
+        mask = ", ".join(f"i1 {'true' if k < rest else 'false'}" for k in range(8))
+        kind = f"<8 x {self.register(node.dtype)}>"
+        neutral = self.neutral(operation, node.dtype)
+        term = self.put(f"select <8 x i1> <{mask}>, {kind} {term}, {kind} {neutral}")
+        return [self.combine(operation, node.dtype, values[0], term)]
+
+    def _store_total(self, array: Combined, dtype: str, row: str, values: list[str]) -> None:
+        if self.paths > 1:
+            total = values[0]
+            for value in values[1:]:
+                total = self.combine(array.operation, dtype, total, value)
+            self.store_entry(array, None, row, total, dtype)
+            return
+        kind, memory = self.register(dtype), memory_type(dtype)
+        width, self.width = self.width, 1
+        parts = []
+        for k in range(8):
+            scalar = self.put(f"extractelement <8 x {kind}> {values[0]}, i64 {k}")
+            parts.append(self.put(f"insertelement <1 x {kind}> poison, {kind} {scalar}, i64 0"))
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.combine(array.operation, dtype, total, part)
+        if dtype == "bool":
+            total = self.put(f"zext <1 x i1> {total} to <1 x i8>")
+        there = self.put(f"getelementptr {memory}, ptr {self.pointer(array)}, i64 {row}")
+        self.lines.append(f"  store <1 x {memory}> {total}, ptr {there}")
+        self.width = width
+
+    def register(self, dtype: str) -> str:
+        """The type of a number in a register."""
+        return self.vector(dtype).split(" x ")[1][:-1]
+
+    def combine(self, operation: str, dtype: str, x: str, y: str) -> str:
+        """An operation on two values."""
+        body = Body(set(), {})
+        a, b = (body.build.fresh("input", dtype) for _ in range(2))
+        node = body.build.shared(operation, dtype, (a, b))
+        names, self.names = self.names, {a: x, b: y}
+        result = self.operation(node)
+        self.names = names
+        return result
+
+    def neutral(self, operation: str, dtype: str) -> str:
+        """What changes nothing, in every lane."""
+        value = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf, "and": True, "or": False}[
+            operation
+        ]
+        if dtype not in ("float64", "float32", "bool") and operation in ("maximum", "minimum"):
+            value = np.iinfo(dtype).min if operation == "maximum" else np.iinfo(dtype).max
+        body = Body(set(), {})
+        return self.constant(body.build.number(value, dtype))

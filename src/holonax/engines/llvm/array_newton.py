@@ -1,0 +1,155 @@
+"""Newton's method of an array program as LLVM IR."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from holonax.compiler.arrays.loops import ArrayLoop, Iterations, Statement, Store
+from holonax.compiler.arrays.solve import NOT_SOLVED, Solve
+from holonax.compiler.arrays.translate import Translation
+from holonax.compiler.arrays.values import Ref, fixed
+from holonax.engines.llvm.array_loops import LoopEmitter
+from holonax.numerics.tape import Tape
+
+
+class NewtonEmitter(LoopEmitter):
+    """Writes the solution of equations; numbers of `kind` are those of the program."""
+
+    kind: str
+
+    @abstractmethod
+    def statements(self, statements: list[Statement]) -> None:
+        """Loops, reductions and equations, in order."""
+
+    @abstractmethod
+    def own(self, solve: Solve, what: str, size: int) -> str:
+        """Memory that the solution of equations needs."""
+
+    def write_iterations(self, statement: Iterations) -> None:
+        """The loop: paths that are solved are done, the others are updated."""
+        solve, lines, w = statement.solve, self.lines, self.paths
+        byte, truth = f"<{w} x i8>", f"<{w} x i1>"
+        self.copy(solve.unknowns, solve.guess)
+        if solve.ahead is not None and solve.behind is not None:
+            self.copy(solve.ahead, solve.behind)
+        active, bad = self.own(solve, "active", 1), self.own(solve, "bad", 1)
+        counts = self.own(solve, "counts", 1)
+        alive = self._single(solve.alive, byte)
+        lines.append(f"  store {byte} {alive}, ptr {active}, align 1")
+        lines.append(f"  store {byte} zeroinitializer, ptr {bad}, align 1")
+        lines.append(f"  store <{w} x {self.kind}> zeroinitializer, ptr {counts}, align 8")
+        self.count += 1
+        label = f"newton{self.count}"
+        lines += [f"  br label %{label}.entry", f"{label}.entry:", f"  br label %{label}", f"{label}:"]
+        head = len(lines)
+        self.statements(statement.judge)
+        unsolved = self._single(solve.unsolved, byte)
+        if solve.least:
+            early = self.put(f"icmp slt i64 %{label}.round, {solve.least}")
+            must = self.put(f"select i1 {early}, {byte} splat (i8 1), {byte} zeroinitializer")
+            unsolved = self.put(f"or {byte} {unsolved}, {must}")
+        going = self.put(f"and {byte} {self.put(f'load {byte}, ptr {active}, align 1')}, {unsolved}")
+        lines.append(f"  store {byte} {going}, ptr {active}, align 1")
+        some = self._any(self.put(f"trunc {byte} {going} to {truth}"))
+        few = self.put(f"icmp slt i64 %{label}.round, {solve.most}")
+        lines.append(f"  br i1 {self.put(f'and i1 {some}, {few}')}, label %{label}.go, label %{label}.end")
+        lines.append(f"{label}.go:")
+        self.statements(statement.improve)
+        self._linear(solve, active, bad, counts)
+        self.statements(statement.update)
+        self._update(solve)
+        lines += [f"  br label %{label}.back", f"{label}.back:", f"  %{label}.next = add i64 %{label}.round, 1"]
+        lines += [f"  br label %{label}", f"{label}.end:"]
+        lines.insert(head, f"  %{label}.round = phi i64 [ 0, %{label}.entry ], [ %{label}.next, %{label}.back ]")
+        self._results(statement, active, bad, counts)
+
+    def _single(self, ref: Ref, byte: str) -> str:
+        """A truth value of each path, as bytes."""
+        place = int(ref.table.reshape(-1)[0])
+        there = self.put(f"getelementptr i8, ptr {self.pointer(ref.array)}, i64 {place * self.paths}")
+        return self.put(f"load {byte}, ptr {there}, align 1")
+
+    def _any(self, truth: str) -> str:
+        w = self.paths
+        if w == 1:
+            return self.put(f"extractelement <1 x i1> {truth}, i64 0")
+        function = f"@llvm.vector.reduce.or.v{w}i1"
+        self.intrinsics.add(f"declare i1 {function}(<{w} x i1>)")
+        return self.put(f"call i1 {function}(<{w} x i1> {truth})")
+
+    def _linear(self, solve: Solve, active: str, bad: str, counts: str) -> None:
+        """Factorise and substitute; paths with a bad pivot do not move."""
+        tape, w, kind = solve.tape, self.paths, self.kind
+        size, tail = tape.size, tape.tail
+        byte, truth, vector = f"<{w} x i8>", f"<{w} x i1>", f"<{w} x {kind}>"
+        self.lines.append(f"  store {byte} zeroinitializer, ptr {bad}, align 1")
+        if size:
+            factors, inverse = self.own(solve, "factors", tape.factors), self.own(solve, "inverse", size + 1)
+            y, right, entries = (self.pointer(x) for x in (solve.solution, solve.right, solve.entries))
+            signs = self.table(solve.signs.astype(np.float64 if kind == "double" else np.float32))
+            one = self.put(f"getelementptr {kind}, ptr {inverse}, i64 {size * w}")
+            self.lines.append(f"  store {vector} splat ({kind} 1.0), ptr {one}, align 8")
+            self.lines.append(f"  store {vector} zeroinitializer, ptr {factors}, align 8")
+            self._sweep(tape.factor, factors, entries, factors, factors, inverse, signs, bad)
+            begin = size - tail
+            dense = self.put(f"getelementptr {kind}, ptr {factors}, i64 {(tape.factors - tail * tail) * w}")
+            later = self.put(f"getelementptr {kind}, ptr {inverse}, i64 {begin * w}")
+            rest = self.put(f"getelementptr {kind}, ptr {y}, i64 {begin * w}")
+            own = self.put(f"getelementptr {kind}, ptr {signs}, i64 {begin}")
+            arguments = f"ptr {dense}, i64 {tail}, ptr {later}, ptr {own}, ptr {bad}, ptr {rest}"
+            if tail:
+                self.lines.append(f"  call void @dense_factor({arguments})")
+            self._sweep(tape.forward, y, right, factors, y, inverse, signs, bad)
+            if tail:
+                self.lines.append(f"  call void @dense_solve({arguments})")
+            self._sweep(tape.backward, y, y, factors, y, inverse, signs, bad)
+        lost = self.put(f"load {byte}, ptr {bad}, align 1")
+        going = self.put(f"load {byte}, ptr {active}, align 1")
+        sound = self.put(f"and {byte} {going}, {self.put(f'xor {byte} {lost}, splat (i8 1)')}")
+        moves = self.put(f"trunc {byte} {sound} to {truth}")
+        self.lines.append(f"  store {byte} {sound}, ptr {active}, align 1")
+        self.lines.append(f"  store {byte} {sound}, ptr {self.pointer(solve.moves)}, align 1")
+        count = self.put(f"load {vector}, ptr {counts}, align 8")
+        more = self.put(f"uitofp {truth} {moves} to {vector}")
+        self.lines.append(f"  store {vector} {self.put(f'fadd {vector} {count}, {more}')}, ptr {counts}, align 8")
+
+    def _update(self, solve: Solve) -> None:
+        """Move the paths that go on."""
+        t = Translation()
+        moves = solve.moves.one
+        for places, change in solve.updates:
+            old = solve.unknowns.all[places]
+            new = t.operation("select", moves, t.operation("add", old, change), old)
+            stores = [Store(solve.unknowns, places, new)]
+            if solve.ahead is not None and len(places) == solve.ahead.size and places[0] == 0:
+                left = t.operation("select", moves, fixed(np.zeros(1, solve.ahead.dtype)), solve.ahead.all)
+                stores.append(Store(solve.ahead, places, left))
+            self.write_loop(ArrayLoop(len(places), stores))
+
+    def _sweep(self, tape: Tape, out: str, a: str, l: str, r: str, scale: str, signs: str, bad: str) -> None:
+        tables = [self.table(x) for x in (tape.out, tape.start, tape.scale, tape.left, tape.right)]
+        runs = self.table(tape.runs)
+        arguments = [f"ptr {x}" for x in (out, a, l, r, scale, runs)] + [f"i64 {len(tape.runs)}"]
+        arguments += [f"ptr {x}" for x in (*tables, signs, bad)]
+        self.lines.append(f"  call void @sweep({', '.join(arguments)})")
+
+    def _results(self, statement: Iterations, active: str, bad: str, counts: str) -> None:
+        """What came of it: a path that is not done, or had a bad pivot, is not solved."""
+        solve, w, kind = statement.solve, self.paths, self.kind
+        byte, truth, vector = f"<{w} x i8>", f"<{w} x i1>", f"<{w} x {kind}>"
+        unsolved = self.put(f"trunc {byte} {self._single(solve.unsolved, byte)} to {truth}")
+        number = f"splat ({kind} {NOT_SOLVED:.1f})"
+        largest = int(solve.largest.table.reshape(-1)[0])
+        for found in statement.found:
+            if found.what == "status":
+                value = self.put(f"select {truth} {unsolved}, {vector} {number}, {vector} zeroinitializer")
+            elif found.what == "iterations":
+                value = self.put(f"load {vector}, ptr {counts}, align 8")
+            elif found.what == "residual":
+                place = self.put(f"getelementptr {kind}, ptr {self.pointer(solve.largest.array)}, i64 {largest * w}")
+                value = self.put(f"load {vector}, ptr {place}, align 8")
+            else:
+                continue  # they are where the unknowns are
+            self.lines.append(f"  store {vector} {value}, ptr {self.pointer(found)}, align 8")

@@ -1,0 +1,203 @@
+"""Programs of loops over arrays: the same steps as the plain engine, and arrays that are what JAX says they are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import holonax as hx
+from holonax.compiler.arrays import factors, moves  # noqa: F401 - they register translations
+from holonax.compiler.arrays.evaluate import array_values
+from holonax.compiler.arrays.jacobian import Differentiation
+from holonax.compiler.arrays.translate import Translation, look
+from holonax.compiler.arrays.values import Given
+from holonax.compiler.ir.graph import Untranslatable
+from holonax.engines.llvm.array_runner import PATHS, ArrayRunner
+from holonax.engines.plain import PlainRunner
+from holonax.mechanics.system import State
+from holonax.methods.path import IN_DOUBT
+from support import heavy
+
+H = 2.0**-6
+INDEX = np.array([[0, 2, 4, 6, 1], [1, 3, 5, 7, 6]])
+
+
+def pairs(q):
+    x = q.reshape(8, 3)
+    return x[INDEX[0]] - x[INDEX[1]]
+
+
+def bent(q, v):
+    """Position-dependent masses, a potential between pairs, and forces that depend on velocities."""
+    mass = 1.0 + 0.2 * jnp.sin(q) ** 2
+    return 0.5 * jnp.sum(mass * v**2) - jnp.sum(jnp.exp(-jnp.sum(pairs(q) ** 2, axis=1))) + 0.1 * q[:-1] @ v[1:]
+
+
+def apart(seed):
+    return np.random.default_rng(seed).normal(size=24)
+
+
+def on_rods(lagrangian, noise=None, extra=0, seed=0, **parameters):
+    """Eight beads with five rods, and the centre of mass held in some directions."""
+    q = apart(seed)
+    lengths = np.sum(np.asarray(pairs(q)) ** 2, axis=1)
+    centre = q.reshape(8, 3).mean(axis=0)[:extra]
+
+    def constraint(q):
+        rods = jnp.sum(pairs(q) ** 2, axis=1) - lengths
+        return jnp.concatenate([rods, jnp.mean(q.reshape(8, 3), axis=0)[:extra] - centre])
+
+    system = hx.System(lagrangian, constraint, noise, n=24, parameters=parameters)
+    return system, hx.start(system, q=q, v=0.3 * apart(seed + 1), project=True)
+
+
+SYSTEMS = {
+    "chain": lambda: (hx.systems.chain(9).system, hx.systems.chain(9).start),
+    "bent": lambda: on_rods(bent, lambda q: 0.2 * jnp.sin(q[:5]), extra=1),
+    "masses": lambda: on_rods(
+        lambda q, v, *, masses, gravity: 0.5 * v @ (masses * v) - gravity * jnp.cumsum(q)[-3],
+        lambda q: jnp.cumsum(q)[:7] / 9, extra=2, masses=np.linspace(0.5, 3.0, 24), gravity=2.0,
+    ),
+    "free": lambda: (
+        s := hx.System(lambda q, v: 0.5 * v @ v - jnp.sum(jnp.cos(q)), noise=lambda q: 0.1 * q, n=11),
+        hx.start(s, q=np.linspace(-1, 1, 11), v=np.ones(11)),
+    ),
+    "quiet": lambda: on_rods(lambda q, v: 0.5 * v @ v + jnp.sum(jnp.tanh(pairs(q)))),
+}  # fmt: skip
+
+
+def ran(runner, system, start, paths, steps, stride=1):
+    """Recorded q and p, (rows, paths, n), and the fate of paths."""
+    number = paths if isinstance(runner, ArrayRunner) else -(-paths // runner.chunk) * runner.chunk
+    state = State(*(np.resize(np.asarray(x), (number, system.n)) for x in (start.q, start.p, start.guess)))
+    values = {name: np.resize(x, (number, *np.shape(x))) for name, x in system.parameters.items()}
+    q, p, fates = [], [], []
+    for first in range(0, number, runner.chunk):
+        own = slice(first, first + runner.chunk)
+        part = runner.begin(State(*(x[own] for x in state)), {name: x[own] for name, x in values.items()})
+        part, q_part, p_part = runner.advance(
+            part, range(first, min(number, first + runner.chunk)), 5, H, 0, steps, stride
+        )
+        q.append(np.asarray(q_part)[: steps // stride])
+        p.append(np.asarray(p_part)[: steps // stride])
+        fates.append(runner.fate(part))
+    fate = jax.tree.map(lambda *parts: np.concatenate(parts)[:paths], *fates)
+    return np.concatenate(q, 1)[:, :paths], np.concatenate(p, 1)[:, :paths], fate
+
+
+def both(name, method, paths, steps=20, stride=4):
+    system, start = SYSTEMS[name]()
+    fast = ArrayRunner(system.form, method, system.n, "float64", "a test")
+    plain = PlainRunner(system.form, method, system.n, "float64")
+    return fast, ran(fast, system, start, paths, steps, stride), ran(plain, system, start, paths, steps, stride)
+
+
+QUICK = [
+    ("chain", hx.EulerA()),
+    ("bent", hx.EulerA()),
+    ("masses", hx.Kicked()),
+    ("quiet", hx.Langevin(1.0, 0.5, metropolis=True)),
+]
+LONGER = [
+    *(("bent", method) for method in (hx.EulerB(), hx.EulerPrinted(), hx.Rattle(), hx.Kicked(), hx.Lobatto(3))),
+    *(("quiet", hx.Langevin(1.0, 0.5, **options)) for options in ({}, {"core": hx.Rattle()}, {"inner": 2})),
+    *(("free", method) for method in (hx.Kicked(), hx.Rattle())),
+    *(("masses", method) for method in (hx.Lobatto32(), hx.EulerB())),
+    ("chain", hx.Lobatto(3)),
+]
+CASES = [*QUICK, *(heavy(*case) for case in LONGER)]
+
+
+@pytest.mark.parametrize(("name", "integrator"), CASES, ids=str)
+def test_steps_are_those_of_the_plain_engine(name, integrator, monkeypatch):
+    monkeypatch.setattr(ArrayRunner, "_take_again", counted := Counted())
+    _, (q, p, fate), (expected_q, expected_p, expected) = both(name, integrator, PATHS)
+    assert counted.steps == 0
+    assert not fate.status.any()
+    assert not expected.status.any()
+    assert np.abs(q - expected_q).max() < 1e-12
+    assert np.abs(p - expected_p).max() < 1e-12
+    assert np.array_equal(fate.counts, expected.counts)
+    assert np.abs(q[-1] - q[0]).max() > 1e-3
+    assert np.abs(q[:, 0] - q[:, 1]).max() > 1e-6 or name == "quiet"
+
+
+class Counted:
+    """Counts paths that are in doubt, in place of taking their steps again."""
+
+    def __init__(self):
+        self.steps = 0
+
+    def __get__(self, runner, _):
+        def look_at(vector, *_):
+            self.steps += int((runner._tracked(vector)[3] == IN_DOUBT).sum())
+
+        return look_at
+
+
+@pytest.mark.parametrize("name", ["chain", heavy("masses")])
+def test_one_path_alone_has_the_same_bits(name):
+    system, start = SYSTEMS[name]()
+    runner = ArrayRunner(system.form, hx.EulerA(), system.n, "float64", "a test")
+    together = ran(runner, system, start, PATHS, 20)
+    runner.chunk = 1
+    alone = ran(runner, system, start, 3, 20)
+    assert np.array_equal(together[0][:, :3], alone[0])
+    assert np.array_equal(together[1][:, :3], alone[1])
+
+
+def test_steps_in_doubt_are_taken_again_and_failures_are_the_same():
+    """Beads so fast that some paths find no root, and others only with the care of the plain engine."""
+    chain = hx.systems.chain(9, sigma=40.0)
+    method = hx.EulerA()
+    fast = ArrayRunner(chain.system.form, method, 27, "float64", "a test")
+    plain = PlainRunner(chain.system.form, method, 27, "float64")
+    q, p, fate = ran(fast, chain.system, chain.start, PATHS, 12)
+    expected_q, expected_p, expected = ran(plain, chain.system, chain.start, PATHS, 12)
+    assert 0 < (fate.status != 0).sum() < PATHS
+    assert np.array_equal(fate.status, expected.status)
+    assert np.array_equal(fate.failed_step, expected.failed_step)
+    assert np.abs(q - expected_q).max() < 1e-9
+    assert np.abs(p - expected_p).max() < 1e-7
+    assert np.isfinite(q).all()
+
+
+FUNCTIONS = {
+    "pairs": lambda q: jnp.sum(pairs(q) ** 2, axis=1),
+    "scatter": lambda q: jnp.zeros(9).at[INDEX[0]].add(q[INDEX[1]] ** 2).at[3].set(q[0] * q[1]),
+    "padded": lambda q: jnp.pad(q.reshape(8, 3), ((1, 0), (0, 2)))[:, ::2] @ jnp.arange(3.0),
+    "matrices": lambda q: (q.reshape(4, 6) @ q.reshape(6, 4)).T.ravel(),
+    "sums": lambda q: jnp.cumsum(jnp.sin(q))[::-1] * jnp.max(q),
+    "chosen": lambda q: jnp.where(q > 0, q**3, jnp.exp(q)) / (2.0 + q**2),
+    "cholesky": lambda q: jnp.linalg.cholesky(jnp.outer(q[:5], q[:5]) + jnp.diag(3.0 + q[5:10] ** 2)).ravel(),
+    "substitution": lambda q: jax.scipy.linalg.solve_triangular(
+        q[:16].reshape(4, 4) + 5.0 * jnp.eye(4), q[16:].reshape(4, 2), trans=1
+    ).ravel(),
+    "scanned": lambda q: jax.lax.scan(lambda c, x: (jnp.tanh(c + x), c * x), q[0], q[:5])[1],
+    "branches": lambda q: jax.lax.cond(q[0] > 0, lambda: q * 2.0, lambda: q**2),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arrays_and_their_jacobians_are_those_of_jax(name):
+    function, q = FUNCTIONS[name], apart(3)
+    traced = jax.make_jaxpr(function)(q)
+    translation, unknowns = Translation(), Given(24, "float64", "unknowns")
+    (ref,) = look(translation.closed(traced, [unknowns.all]))
+    known = {unknowns: q}
+    value = array_values(ref.array, known)[ref.table]
+    assert np.abs(value - function(q)).max() < 1e-14
+    if name in ("sums", "branches"):  # the largest of many, and of choices: not in equations of a step
+        return
+    matrix = Differentiation(translation, unknowns).matrix([ref])
+    dense = np.zeros((ref.table.size, 24))
+    dense[matrix.rows, matrix.columns] = array_values(matrix.entries.array, known)[matrix.entries.table]
+    exact = jax.jacfwd(function)(q).reshape(-1, 24)
+    assert np.abs(dense - exact).max() < 1e-13
+    assert len(np.unique(matrix.rows * 24 + matrix.columns)) == len(matrix.rows)
+
+
+def test_what_depends_on_the_state_in_other_ways_is_refused():
+    system = hx.System(lambda q, v: 0.5 * v @ v - jnp.sort(q)[0], n=24)
+    with pytest.raises(Untranslatable, match="sort"):
+        ArrayRunner(system.form, hx.EulerA(), 24, "float64", "a test")
