@@ -551,6 +551,22 @@ def observing():
         )  # fmt: skip
 
 
+def neighbours():
+    def pairs(**changes):
+        return hx.pairs(**{"cutoff": 1.0, "skin": 0.2} | changes)
+
+    for name in ("cutoff", "skin"):
+        yield from each("pairs", pairs, name, NOT_NUMBERS | NOT_FINITE | {"0": 0.0, "-1": -1.0})
+    boxes = {"text": "2", "0": 0.0, "nan": NAN, "inf": INF, "-1": [4.0, -1.0], "complex": 4j, "nothing": []}
+    yield from each("pairs", pairs, "box", boxes, "sides|real numbers")
+    yield Case("pairs: a small box", lambda: pairs(box=1.9), "cutoff = 1 is beyond half the box, 0.95.*a larger box")
+    excluded = {"text": "01", "floats": [[0.0, 1.0]], "one": [0, 1], "three": [[0, 1, 2]], "None": [[0, None]]}
+    yield from each("pairs", pairs, "exclude", excluded, r"whole numbers, an array \(number, 2\)")
+    yield Case("pairs: one with itself", lambda: pairs(exclude=[[1, 1]]), r"exclude\[0\].*particle 1 with itself")
+    yield from each("pairs", pairs, "exclude", {"-1": [[0, -1]]}, "numbered from 0")
+    yield from each("pairs", pairs, "positions", {"text": "q", "3": 3, "array": np.ones(3)}, "not a function of q")
+
+
 def drawing():
     yield from each("increments", increments, "h", NOT_NUMBERS | NOT_FINITE | {"0": 0.0, "-1": -1.0})
     yield from each("increments", increments, "steps", NOT_INTEGERS | {"None": None, "0": 0})
@@ -759,8 +775,8 @@ def pickled(kind):
 
 def _all():
     parts = (
-        functions, simulating, sizes, starting, systems, methods, observing, drawing, sampling, studying, integrating,
-        welcome, legal,
+        functions, simulating, sizes, starting, systems, methods, observing, neighbours, drawing, sampling, studying,
+        integrating, welcome, legal,
     )  # fmt: skip
     cases = {}
     for case in itertools.chain.from_iterable(part() for part in parts):

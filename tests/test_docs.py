@@ -13,6 +13,7 @@ PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG
 LONG = {
     "free_energy",
     "large_systems",
+    "neighbours",
     "pendulum_at_temperature",
     "polymer_chain",
     "posterior_on_a_manifold",

@@ -23,6 +23,7 @@ from holonax.errors import (
 )
 from holonax.mechanics import eliminated
 from holonax.mechanics.noise import Increment, increments
+from holonax.mechanics.pairs import pairs
 from holonax.mechanics.redundancy import independent
 from holonax.mechanics.start import start
 from holonax.mechanics.system import State, System
@@ -105,6 +106,7 @@ __all__ = [
     "independent",
     "integrate",
     "methods",
+    "pairs",
     "sample",
     "simulate",
     "start",

@@ -58,6 +58,8 @@ def compile_step(
     that is taken carefully, when the first path needs it.  Estimates above so many `times` the target's limit are
     believed, and nothing is translated.
     """
+    if system.recipes:
+        raise Untranslatable("neighbour lists, whose indices change on the way")
     begin = time.perf_counter()
     traced = trace(system, method, n, dtype, trial=target.trials)
     expected = refuse_hopeless(traced, target, times)

@@ -46,8 +46,12 @@ class Runner(ABC):
         return {}
 
     @abstractmethod
-    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Any:
+    def begin(self, states: State, parameters: Mapping[str, Any]) -> Any:
         """The paths of a chunk at their start, in whatever form the program carries them; parameters per path."""
+
+    def renewed(self, carried: Any, parameters: Mapping[str, Any]) -> Any:
+        """The same with other values of some parameters, of engines that take those that are made for states."""
+        raise NotImplementedError
 
     @abstractmethod
     def advance(

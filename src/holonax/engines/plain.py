@@ -50,7 +50,7 @@ def _advance(
 _RECORDED = 2**22
 """Coordinates of all paths of a call on an accelerator, of which ROWS states are recorded."""
 
-Carried = tuple[dict[str, Array], Track]
+Carried = tuple[dict[str, Any], Track]
 """Parameters of the paths, and where the paths are."""
 
 
@@ -61,8 +61,8 @@ class PlainRunner(Runner):
     On a CPU 32 paths reach most of the throughput and cost a single path little (CHANGELOG.md has the measurement),
     unless their matrices are so large that they are factorised one after another: then a chunk is as many as are
     factorised at a time.  Paths of large systems with sparse equations run one by one, for the arrays of a single path
-    fill the processor; eight at a time would be 1.6 times as fast, and one alone five times as slow.  An accelerator
-    wants to be filled.
+    fill the processor; eight at a time would be 1.6 times as fast, and one alone five times as slow.  So do paths with
+    neighbour lists.  An accelerator wants to be filled.
     """
 
     name = "plain"
@@ -74,7 +74,7 @@ class PlainRunner(Runner):
         on_cpu = jax.default_backend() == "cpu"
         step = self._traced(n)
         self.sparse = is_sparse(step)
-        few = 1 if self.sparse else min(32, largest_batch(step))
+        few = 1 if self.sparse or system.recipes else min(32, largest_batch(step))
         self.chunk = self.grain = few if on_cpu else max(1, min(2**14, _RECORDED // n))
         self.workers = cores() if on_cpu else 1
 
@@ -87,13 +87,17 @@ class PlainRunner(Runner):
         def step(track: Track, values: dict[str, Array]) -> Track:
             return advance(self.system.given(values), self.method, track, word, word, jnp.int32(0), h)
 
-        return jax.make_jaxpr(step)(one, kinds(self.system.parameters, self.dtype)).jaxpr
+        return jax.make_jaxpr(step)(one, kinds(self.system.parameters, n, self.dtype)).jaxpr
 
-    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Carried:
+    def begin(self, states: State, parameters: Mapping[str, Any]) -> Carried:
         """Paths at their start."""
         track = begin(State(*(np.asarray(x, self.dtype) for x in states)), self.outcomes)
-        values = {name: jnp.asarray(x, self.dtype) for name, x in parameters.items()}
-        return values, jax.tree.map(jnp.asarray, track)
+        return jax.tree.map(jnp.asarray, (dict(parameters), track))
+
+    def renewed(self, carried: Carried, parameters: Mapping[str, Any]) -> Carried:
+        """Other values of some parameters."""
+        values, track = carried
+        return values | jax.tree.map(jnp.asarray, dict(parameters)), track
 
     def advance(
         self,

@@ -79,7 +79,7 @@ class Foreign:
         except (TypeError, ValueError):  # many builtin functions have none
             return
         try:
-            signature.bind(*self.takes, **self.asked())
+            signature.bind(*self.takes, **dict.fromkeys(asked_for(self.function, self.parameters)))
         except TypeError as error:
             called = ", ".join(self.takes)
             raise InputError(
@@ -87,9 +87,9 @@ class Foreign:
                 f"write it as a function of ({called})" + (", and of parameters after a *" if self.parameters else "")
             ) from None
 
-    def asked(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """What it gets beside vectors."""
-        return kinds({name: self.parameters[name] for name in asked_for(self.function, self.parameters)})
+    def asked(self, n: int) -> dict[str, Any]:
+        """What it gets beside vectors of n coordinates."""
+        return kinds({name: self.parameters[name] for name in asked_for(self.function, self.parameters)}, n)
 
     # When it is called.
 
@@ -110,7 +110,10 @@ class Foreign:
 
     def accepts(self, n: int) -> bool:
         """Whether it can be called with n coordinates."""
-        return not isinstance(self._attempt(n), Fault)
+        try:
+            return not isinstance(self._attempt(n), Fault)
+        except HolonaxError:  # of a parameter that is made for n coordinates
+            return False
 
     def check_anywhere(self) -> None:
         """Raise if it fails in the same way for any number of coordinates, so that none can be to blame."""
@@ -132,7 +135,7 @@ class Foreign:
             return jax.jacfwd(pulled_back, numbers)(*arguments)
 
         try:
-            jax.eval_shape(second, self.asked(), *[vector] * len(numbers))
+            jax.eval_shape(second, self.asked(n), *[vector] * len(numbers))
         except Exception as error:
             what = f"{self.name} cannot be differentiated twice: {type(error).__name__}: {first_line(error)}"
             remedy = "write it with functions of jax.numpy that have derivatives"
@@ -140,6 +143,7 @@ class Foreign:
 
     def _attempt(self, n: int, dtype: Any = None) -> jax.ShapeDtypeStruct | Fault:
         vector = jax.ShapeDtypeStruct((n,), jnp.result_type(float) if dtype is None else jnp.dtype(dtype))
+        parameters = self.asked(n)
         wrong: list[Fault] = []
 
         def value(parameters: dict[str, Array], *arguments: Array) -> Any:
@@ -150,7 +154,7 @@ class Foreign:
             return jnp.asarray(found) if self.returns == "array" else found
 
         try:
-            traced = jax.make_jaxpr(value)(self.asked(), *[vector] * len(self.takes))
+            traced = jax.make_jaxpr(value)(parameters, *[vector] * len(self.takes))
         except HolonaxError:
             raise
         except TRACED as error:

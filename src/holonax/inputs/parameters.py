@@ -18,6 +18,7 @@ import numpy as np
 from holonax.errors import InputError, shown
 from holonax.inputs.blame import definition
 from holonax.inputs.checks import is_traced, real_numbers, unknown
+from holonax.inputs.made import Made, Recipe, recipe_of
 
 _A_NUMBER = "pass a real number, or an array of them"
 
@@ -51,18 +52,46 @@ def check_known(name: str, known: Collection[str]) -> None:
 def given(function: Callable[..., Any], values: Mapping[str, Any]) -> Callable[..., Any]:
     """The function with the values of the parameters that it asks for."""
     names = asked_for(function, values) if values else []
-    return partial(function, **{name: jnp.asarray(values[name]) for name in names}) if names else function
+    return partial(function, **{name: as_argument(values[name]) for name in names}) if names else function
 
 
-def kinds(values: Mapping[str, Any], dtype: Any = None) -> dict[str, jax.ShapeDtypeStruct]:
-    """What programs are compiled for: names and shapes, in the type of a run, or else the widest."""
+def as_argument(value: Any) -> Any:
+    """A parameter as functions get it."""
+    return jnp.asarray(value) if recipe_of(value) is None else value
+
+
+def kinds(values: Mapping[str, Any], n: int, dtype: Any = None) -> dict[str, Any]:
+    """What functions of n coordinates are traced with: shapes, in the type of a run, or else the widest."""
     kind = jnp.result_type(float) if dtype is None else dtype
-    return {name: jax.ShapeDtypeStruct(jnp.shape(x), kind) for name, x in values.items()}
+
+    def of_one(value: Any) -> Any:
+        recipe = recipe_of(value)
+        return jax.ShapeDtypeStruct(jnp.shape(value), kind) if recipe is None else recipe.kind(n, kind)
+
+    return {name: of_one(x) for name, x in values.items()}
+
+
+def forms(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What programs are remembered by: names, with shapes or recipes."""
+    kind = jnp.result_type(float)
+    return {name: recipe_of(x) or jax.ShapeDtypeStruct(jnp.shape(x), kind) for name, x in values.items()}
+
+
+def recipes_in(values: Mapping[str, Any]) -> dict[str, Recipe]:
+    """Of those parameters that are made for states."""
+    found = {name: recipe_of(x) for name, x in values.items()}
+    return {name: recipe for name, recipe in found.items() if recipe is not None}
+
+
+def shape_of(value: Any) -> Any:
+    """What another value must share with this one: its shape, or its kind of recipe."""
+    recipe = recipe_of(value)
+    return jnp.shape(value) if recipe is None else type(recipe).__name__
 
 
 def as_value(name: str, value: Any) -> Any:
     """A parameter as it is kept: a constant array, or what JAX knows of it where it is traced."""
-    if isinstance(value, jax.ShapeDtypeStruct):
+    if isinstance(value, (jax.ShapeDtypeStruct, Recipe, Made)):
         return value
     if is_traced(value):
         array = jnp.asarray(value)
@@ -97,6 +126,11 @@ class Values(NamedTuple):
         shared, own = dict(known), {}
         for name, value in asked.items():
             check_known(name, known)
+            if recipe_of(known[name]) is not None or recipe_of(value) is not None:
+                raise InputError(
+                    f"parameters[{name!r}] is made by holonax for every path; another one is for "
+                    f"system.replace({name}=...)"
+                )
             shape, found = np.shape(known[name]), np.shape(value)
             if found == shape:
                 shared[name] = value
@@ -120,9 +154,26 @@ class Values(NamedTuple):
         return next((len(x) for x in self.own.values()), None)
 
     def of_paths(self, index: slice | np.ndarray, count: int, dtype: Any = float) -> dict[str, np.ndarray]:
-        """Those of so many paths, with a leading axis; what they share is not copied."""
-        shared = {name: np.broadcast_to(x.astype(dtype), (count, *x.shape)) for name, x in self.shared.items()}
+        """Those of so many paths, with a leading axis, but for those that are made; what they share is not copied."""
+        numbers = {name: x for name, x in self.shared.items() if recipe_of(x) is None}
+        shared = {name: np.broadcast_to(x.astype(dtype), (count, *x.shape)) for name, x in numbers.items()}
         return shared | {name: x[index].astype(dtype) for name, x in self.own.items()}
+
+    @property
+    def recipes(self) -> dict[str, Recipe]:
+        """Of those that are made for states."""
+        return recipes_in(self.shared)
+
+    def made_for(self, q: Any) -> dict[str, Made]:
+        """Those that are made for states, for q; with a leading axis if there are several."""
+        return {name: recipe.around(q) for name, recipe in self.recipes.items()}
+
+    def around(self, q: Any) -> Values:
+        """The same, with those that are made for states made for q; one for each state if there are several."""
+        made = self.made_for(q)
+        if jnp.ndim(q) == 1:
+            return Values(self.shared | made, self.own)
+        return Values({name: x for name, x in self.shared.items() if name not in made}, self.own | made)
 
 
 def _arguments(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from holonax.inputs.parameters import forms, recipes_in
 from holonax.mechanics.references import References, references
 from holonax.mechanics.system import System
 
@@ -66,15 +67,22 @@ def keep_up(system: System, n: int) -> None:
     functions = list(form.functions())
 
     def traced() -> bytes:
-        return b"".join(fingerprint(f.function, n, len(f.takes), f.asked()) for f in functions)
+        return b"".join(fingerprint(f.function, n, len(f.takes), f.asked(n)) for f in functions)
 
-    _compare((form, n), references(f.function for f in functions), traced)
+    written = [f.function for f in functions] + _called_by(form.parameters)
+    _compare((form, n), references(iter(written)), traced)
 
 
 def keep_up_with(function: Callable[..., Any], n: int, parameters: Mapping[str, Any]) -> None:
     """The same for a function of q, p and these parameters, such as an observable's."""
-    kinds = tuple(sorted(parameters.items()))
-    _compare((function, n, kinds), references(iter([function])), lambda: fingerprint(function, n, 2, parameters))
+    kinds = tuple(sorted(forms(parameters).items()))
+    written = [function, *_called_by(parameters)]
+    _compare((function, n, kinds), references(iter(written)), lambda: fingerprint(function, n, 2, parameters))
+
+
+def _called_by(parameters: Mapping[str, Any]) -> list[Callable[..., Any]]:
+    """Functions of the user's by which parameters are made."""
+    return [function for recipe in recipes_in(parameters).values() for function in recipe.functions]
 
 
 def _compare(key: Hashable, seen: References | None, traced: Callable[[], bytes]) -> None:

@@ -91,10 +91,8 @@ def without_redundant(system: System, q: Any, values: Values, project: bool = Fa
     keep_up(everything, q.shape[1])
     paths = values.paths or len(q)
     which = np.unique(np.linspace(0, paths - 1, min(paths, LOOKED_AT)).astype(int))
-    at = (
-        jnp.asarray(q[which] if len(q) > 1 else np.broadcast_to(q, (len(which), q.shape[1]))),
-        values.of_paths(which, len(which)),
-    )
+    points = q[which] if len(q) > 1 else np.broadcast_to(q, (len(which), q.shape[1]))
+    at = jnp.asarray(points), values.of_paths(which, len(which)) | values.made_for(points)
     if project:
         at = _projected(everything, at)
     return replace(system, redundant=_redundant_at(everything, at))

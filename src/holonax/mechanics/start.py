@@ -71,7 +71,10 @@ def start(
     check_sizes(system, n)
     check_paths(q, values)
     try:
-        point = _evaluation(system, n, project, is_traced((q, v, p, *values)))(q, v, p, *values)
+        evaluate = _evaluation(system, n, project, is_traced((q, v, p, *values)))
+        point = evaluate(q, v, p, *values.around(q))
+        if project and values.recipes:  # lists are to be those of where q is now
+            point = evaluate(q, v, p, *values.around(point.q))
     except HolonaxError:
         raise
     except Exception:
@@ -128,7 +131,7 @@ def check_start(system: System, start: State, values: Values) -> tuple[System, S
         return system, state
     state = as_state(state) if made else state
     try:
-        _check(_at(system.form, state, values))
+        _check(_at(system.form, state, values.around(state.q)))
     except StartError as error:
         if not system.parameters:
             raise
@@ -217,6 +220,7 @@ class _Point(NamedTuple):
     hidden: Any
     jacobian: Dense | Sparse
     potentials: Any
+    force: Any
     status: Any
 
 
@@ -236,7 +240,8 @@ def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, projec
         status = jnp.where(status == Status.CONVERGED, onto_cotangent.status, status)
     potentials = jnp.append(system.gamma(q), system.L(q, v))
     implied = distance_from_implied(system, q) if system.implied else jnp.zeros(0)
-    return _Point(q, p, v, system.g(q), implied, system.hidden(q, v), jacobian(system, q, v), potentials, status)
+    g, hidden, force = system.g(q), system.hidden(q, v), system.force(q, v)
+    return _Point(q, p, v, g, implied, hidden, jacobian(system, q, v), potentials, force, status)
 
 
 def _check(point: _Point) -> None:
@@ -263,9 +268,11 @@ def _check(point: _Point) -> None:
         rank.mass,
     )
     values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
+    force = ~np.isnan(point.force).any(axis=1)  # infinity may be that of XLA alone, which rounds tiny numbers to 0
     demand(
-        np.isfinite(values).all(axis=1) & rank.gradients_are_finite & rank.mass_is_finite,
-        "L, g or gamma (or a derivative) is not finite at the start, where L = {}; start inside their domain",
+        np.isfinite(values).all(axis=1) & force & rank.gradients_are_finite & rank.mass_is_finite,
+        "L, g or gamma (or a derivative) is not finite at the start, where L = {}; start inside their domain (a "
+        "distance has no derivative at 0: are there two particles in one place, or a pair of a particle with itself?)",
         point.potentials[:, -1],
     )
     tolerance = max(ON_MANIFOLD, 32 * float(np.finfo(point.q.dtype).eps))

@@ -20,9 +20,10 @@ import numpy as np
 from jax import Array
 
 from holonax.errors import InputError, shown
-from holonax.inputs.checks import at_least, choice
+from holonax.inputs.checks import at_least, choice, is_traced
 from holonax.inputs.foreign import LARGEST_GUESSED_DIMENSION, Foreign
-from holonax.inputs.parameters import as_values, asked_for, check_known, check_names, given, kinds
+from holonax.inputs.made import Made, Recipe
+from holonax.inputs.parameters import as_values, asked_for, check_known, check_names, forms, given, recipes_in, shape_of
 from holonax.numerics.newton import Newton, Status
 
 
@@ -106,10 +107,10 @@ class System:
         values = as_values(values)
         for name, value in values.items():
             check_known(name, self.parameters)
-            if jnp.shape(value) != jnp.shape(self.parameters[name]):
+            if (found := shape_of(value)) != (own := shape_of(self.parameters[name])):
                 raise InputError(
-                    f"{name} has shape {jnp.shape(value)} but the system has it with {jnp.shape(self.parameters[name])}"
-                    "; one value per path is for hx.simulate(..., parameters=)"
+                    f"{name} has shape {found} but the system has it with {own}; one value per path is for "
+                    "hx.simulate(..., parameters=)"
                 )
         return self.given({**self.parameters, **values})
 
@@ -120,15 +121,39 @@ class System:
     @property
     def form(self) -> System:
         """What programs are compiled for: parameters by name and shape, without values."""
-        return self.given(kinds(self.parameters))
+        return self.given(forms(self.parameters))
+
+    def around(self, q: Any) -> System:
+        """The same system, with the lists among its parameters (`hx.pairs`) made for the state q.
+
+        Once a particle has moved from there further than half the skin, a sum over the list is not a number.
+        """
+        made = {name: recipe.around(q) for name, recipe in self.recipes.items()}
+        return self.given({**self.parameters, **made}) if made else self
+
+    @property
+    def recipes(self) -> dict[str, Recipe]:
+        """How those parameters are made that are made for states."""
+        return recipes_in(self.parameters)
+
+    @property
+    def made(self) -> list[Made]:
+        """Parameters that were made for a state."""
+        return [x for x in self.parameters.values() if isinstance(x, Made)]
+
+    def covers(self, q: Array) -> Array:
+        """Whether what was made for a state is good for q."""
+        return jnp.all(jnp.array([x.covers(q) for x in self.made], bool))
 
     def _identity(self) -> Hashable:
         """Two systems are the same if their functions are, and their parameters, with the values that are known."""
 
         def known(x: Any) -> Hashable:
-            return id(x) if isinstance(x, jax.core.Tracer) else x.tobytes() if isinstance(x, np.ndarray) else None
+            if isinstance(x, (jax.core.Tracer, Made)):
+                return id(x)
+            return x.tobytes() if isinstance(x, np.ndarray) else x if isinstance(x, Recipe) else None
 
-        values = tuple((name, x.shape, known(x)) for name, x in self.parameters.items())
+        values = tuple((name, shape_of(x), known(x)) for name, x in self.parameters.items())
         return self.lagrangian, self.constraint, self.noise, self.n, values, self.redundant
 
     def __eq__(self, other: object) -> bool:
@@ -207,8 +232,9 @@ class System:
 
     def energy(self, q: Array, p: Array) -> Array:
         r"""Hamiltonian $H(q, p) = p \cdot v - L(q, v)$."""
-        v = self.velocity(q, p)
-        return p @ v - self.L(q, v)
+        system = self if is_traced(q) or self.made else self.around(q)
+        v = system.velocity(q, p)
+        return p @ v - system.L(q, v)
 
     # Sizes.
 

@@ -47,6 +47,9 @@ def attempt(system: System, method: Method, state: State, increment: Increment) 
     new, report = method.step(system, state, increment)
     finite = jnp.isfinite(jnp.sum(new.q) + jnp.sum(new.p))  # one entry that is not spoils the sum
     status = jnp.where((report.status == Status.CONVERGED) & ~finite, Status.NON_FINITE, report.status)
+    if system.made:  # where a list does not reach, L is not a number: now, in the next step, or to those who observe
+        told = (status == Status.CONVERGED) | (status == Status.NON_FINITE)
+        status = jnp.where(told & ~system.covers(new.q), Status.STALE_LIST, status)
     if system.implied and method.keeps_manifold:
         follow = jnp.all(distance_from_implied(system, new.q) <= _allowed(method, new.q.dtype))
         status = jnp.where((status == Status.CONVERGED) & ~follow, Status.NOT_IMPLIED, status)
@@ -149,6 +152,8 @@ def integrate(system: System, method: Method, start: State, increments: Incremen
     """Integrate one path over `increments` (leading axis of steps): pure, for `jit`, `vmap` and `grad`.
 
     A step that cannot be solved freezes the path there; `.report.status` (shape (steps,)) is nonzero from then on.
+    Neighbour lists (`hx.pairs`) stay those of the start, or of `system.around(q)`: under `jit` and `vmap` these must be
+    given.  A path that leaves what they reach is frozen there with `Status.STALE_LIST`.
 
     >>> import holonax as hx
     >>> entry = hx.systems.pendulum()
@@ -174,6 +179,7 @@ def integrate(system: System, method: Method, start: State, increments: Incremen
         )
     increments = increments._replace(h=jnp.broadcast_to(increments.h, increments.dW.shape[:1]))
     begin = State(start.q, start.p, start.guess)
+    system = system if system.made else system.around(start.q)
     try:
         keep_up(system, n)
     except TRACED:  # functions that close over traced values are not to be remembered

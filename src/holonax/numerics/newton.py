@@ -41,6 +41,7 @@ class Status(IntEnum):
     OTHER_BRANCH = 4
     ROUND_OFF = 5
     NOT_IMPLIED = 6
+    STALE_LIST = 7
 
     @property
     def advice(self) -> str:
@@ -63,6 +64,8 @@ _ADVICE = {
     Status.NOT_IMPLIED: "a redundant constraint no longer follows from the others: the path came to a state where the "
     "constraints have another rank, beyond which they do not determine the motion; keep away from it, or use "
     "other constraints",
+    Status.STALE_LIST: "a particle moved further than a neighbour list allows, which is half of its skin, within a "
+    "single step (with hx.integrate: since the start); use a smaller h or a larger skin",
 }
 
 

@@ -22,6 +22,7 @@ from jax.custom_batching import custom_vmap
 from jax.extend.core import Jaxpr
 
 from holonax.numerics.linear import is_linear
+from holonax.numerics.slicing import slice_of
 from holonax.numerics.sparse import EliminationPlan, analyse
 
 WORTHWHILE = 100
@@ -120,13 +121,11 @@ def pattern(jaxpr: Jaxpr, constants: Sequence[Any]) -> tuple[np.ndarray, np.ndar
     except ModuleNotFoundError:  # equations are solved all the same
         return None
     known = [None if isinstance(c, jax.core.Tracer) else np.asarray(c) for c in constants]
-    variables = [v for v, value in zip(jaxpr.constvars, known, strict=True) if value is None]
-    arguments: list[Any] = [v.aval for v in (jaxpr.invars[0], *variables)]
+    function, given = slice_of(jaxpr, known)
+    arguments: list[Any] = [jaxpr.invars[0].aval, *given]
 
     def residual(x: Array, *values: Array) -> Array:
-        others = iter(values)
-        everything = [next(others) if value is None else value for value in known]
-        return jnp.concatenate([jnp.ravel(part) for part in jax.core.eval_jaxpr(jaxpr, everything, x)])
+        return jnp.concatenate([jnp.ravel(part) for part in function(x, *values)])
 
     try:
         found = jacobian_sparsity(residual, *(np.zeros(a.shape, a.dtype) for a in arguments))

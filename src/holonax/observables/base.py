@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal, Self, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from holonax.errors import InputError, whole_number
 from holonax.inputs.checks import choice, memory
 from holonax.inputs.foreign import Foreign
-from holonax.inputs.parameters import asked_for, check_names, required
+from holonax.inputs.parameters import asked_for, check_names, recipes_in, required
 from holonax.mechanics.closures import keep_up_with
 from holonax.mechanics.system import MethodOf, System
 from holonax.numerics.batching import over_paths
@@ -95,7 +95,7 @@ class Observable(ABC):
         check_names("fn", self.fn, parameters)
         quantity = self._quantity(parameters)
         shape = quantity.result(n, dtype).shape
-        keep_up_with(self.fn, n, quantity.asked())
+        keep_up_with(self.fn, n, quantity.asked(n))
         every = self.every or (save_every if self.over == "paths" else 1)
         view = View(Grid(every, steps, self.after), paths, t0, t1, shape)
         results = {"paths": view.grid.times, "time": paths, "all": 1}[self.over]
@@ -119,8 +119,10 @@ class Observable(ABC):
         def of_one(q: Array, p: Array, own: Mapping[str, Array]) -> Array:
             return jnp.asarray(self.fn(q, p, **own))
 
-        flat = [x.reshape(-1, x.shape[-1]) for x in (q, p)]
         asked = {name: parameters[name] for name in asked_for(self.fn, parameters)}
+        if recipes_in(asked):  # long lists are not to be copied for every time
+            return lax.map(lambda row: over_paths(of_one, *row, asked), (q, p)).astype(jnp.result_type(float))
+        flat = [x.reshape(-1, x.shape[-1]) for x in (q, p)]
         own = {name: jnp.tile(x, (len(q), *[1] * (x.ndim - 1))) for name, x in asked.items()}  # at all times the same
         values = over_paths(of_one, *flat, own).astype(jnp.result_type(float))
         return values.reshape(*q.shape[:2], *values.shape[1:])

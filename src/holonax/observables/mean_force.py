@@ -30,6 +30,7 @@ from jax import Array
 
 from holonax.errors import InputError, whole_number
 from holonax.inputs.checks import instance, real_number
+from holonax.inputs.made import Recipe
 from holonax.mechanics.eliminated import terms
 from holonax.mechanics.system import System
 from holonax.observables import Mean
@@ -107,7 +108,7 @@ class MeanForce(Mean):
 
     def _terms(self, q: Array, p: Array, **values: Array) -> Array:
         r"""$w f$, $w$, their sum, which tells their covariance, and $\lambda$; with $w = Z^{-1/2}$."""
-        unknown = any(isinstance(x, jax.ShapeDtypeStruct) for x in self.system.parameters.values())
+        unknown = any(isinstance(x, (jax.ShapeDtypeStruct, Recipe)) for x in self.system.parameters.values())
         system = self.system.given(values) if unknown else self.system
         k, _ = system.sizes(q.shape[0])
         if not -k <= self.which < k:

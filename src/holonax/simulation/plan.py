@@ -108,7 +108,7 @@ class Plan:
             2 * paths * times * n * np.dtype(dtype).itemsize,
             "save less with save_every=, or use observe= with save_every=None",
         )
-        method.check(system, start)
+        method.check(system.around(np.atleast_2d(start.q)[0]), start)
         observe = {name: observable.about(system) for name, observable in observe.items()}
         kinds = system.form.parameters
         views = {

@@ -106,7 +106,10 @@ class Run:
             f"up to {self.iterations.max(initial=0)} iterations in a step",
         ]
         if self.parameters:
-            told = (f"{name} = {np.array2string(x, threshold=4)}" for name, x in self.parameters.items())
+            told = (
+                f"{name} = {np.array2string(x, threshold=4) if isinstance(x, np.ndarray) else x}"
+                for name, x in self.parameters.items()
+            )
             lines.insert(2, f"  with     {', '.join(told)}")
         if self.counts:
             lines.append("  counts   " + ", ".join(f"{name} {int(x.sum())}" for name, x in self.counts.items()))
@@ -130,7 +133,8 @@ def describe_failures(plan: Plan, run: Run) -> str:
     failed = np.flatnonzero(run.status)
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
-    own = plan.system.given({name: x[0] for name, x in plan.values.of_paths(np.array([path]), 1).items()})
+    values = {name: x[0] for name, x in plan.values.of_paths(np.array([path]), 1).items()}
+    own = plan.system.given({**plan.system.parameters, **values}).around(run.ends.q[path])
     where = ""
     if run.status[path] == Status.SINGULAR:
         where = f" ({most_dependent(own, run.ends.q[path])})"

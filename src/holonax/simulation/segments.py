@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from holonax.engines import ROWS, Runner
 from holonax.engines.base import repeated
 from holonax.mechanics.system import State
 from holonax.methods.path import Fate
+from holonax.simulation.neighbours import Followed
 from holonax.simulation.plan import Plan
 
 _CALL_SECONDS = 0.3  # how long one call should last: progress is shown, and Ctrl-C obeyed, that often
@@ -30,7 +31,7 @@ class Segment:
     """
 
     runner: Runner
-    parameters: Mapping[str, np.ndarray]  # of the paths
+    parameters: Mapping[str, Any]  # of the paths
     paths: int
     first_step: int  # number of the first step of the run, as far as noise is concerned
     done: int
@@ -67,23 +68,42 @@ class Stepper:
     def __init__(self, plan: Plan, runner: Runner) -> None:
         self.plan, self.runner = plan, runner
         self.start = State(*(np.asarray(x, plan.dtype) for x in (plan.start.q, plan.start.p, plan.start.guess)))
+        self.room: dict[str, int] = {}  # of parameters that are made for states
 
     def segments(self, chunk: range) -> Iterator[Segment]:
         """Run these paths to their end; the first segment is the start itself."""
         plan, runner, stride = self.plan, self.runner, self.plan.stride
         size = self._padded(len(chunk))
         states, parameters = self._begin(chunk, size)
-        segment = partial(Segment, runner, parameters, len(chunk), plan.first_step)
-        carried = runner.begin(states, parameters)
-        yield segment(0, np.array([0]), states.q[None], states.p[None], carried)
+        lists = Followed(plan.values.recipes, states.q, self.room)
+        carried = runner.begin(states, parameters | lists.made)
+
+        def segment(done: int, numbers: np.ndarray, q: Any, p: Any) -> Segment:
+            own = parameters | lists.made
+            return Segment(runner, own, len(chunk), plan.first_step, done, numbers, q, p, carried)
+
+        def advance(first: int, stop: int) -> tuple[Any, Any, Any]:
+            return runner.advance(carried, chunk, plan.seed, plan.h, first, stop, stride, plan.first_step)
+
+        yield segment(0, np.array([0]), states.q[None], states.p[None])
         first = 0
         while first < plan.steps:
-            stop = min(plan.steps, first + runner.quick.get(size, ROWS), (first // stride + ROWS) * stride)
+            most = min(runner.quick.get(size, ROWS), lists.reach)
+            stop = min(plan.steps, first + most, (first // stride + ROWS) * stride)
             begin = time.monotonic()
-            carried, q, p = runner.advance(carried, chunk, plan.seed, plan.h, first, stop, stride, plan.first_step)
+            after, q, p = advance(first, stop)
             self._learn(size, stop - first, time.monotonic() - begin)
-            yield segment(stop, np.arange(first // stride + 1, stop // stride + 1) * stride, q, p, carried)
-            first = stop
+            failing = lists.failing(runner, after, plan.first_step)
+            if failing == first:
+                carried = lists.renew(runner, carried, first)
+                continue
+            if failing is not None:
+                stop = failing
+                after, q, p = advance(first, stop)
+            carried = after
+            yield segment(stop, np.arange(first // stride + 1, stop // stride + 1) * stride, q, p)
+            if (first := stop) < plan.steps:
+                carried = lists.follow(runner, carried, first)
 
     def _learn(self, size: int, steps: int, seconds: float) -> None:
         """Make calls longer if the longest are quick, and shorter if this one was not."""

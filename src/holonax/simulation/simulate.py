@@ -113,13 +113,15 @@ _told: set[str] = set()  # reasons for another engine: once each is enough
 def _compiled(plan: Plan, progress: bool) -> Runner:
     """The program that runs a plan: of the engine that was asked for, or of the best that can run it, with a warning.
 
-    No warning if that is the best anyway, as for large systems, whose sparse equations are solved entry by entry.
+    No warning if that is the best anyway, as for large systems, whose sparse equations are solved entry by entry, and
+    for neighbour lists.
     """
     with notes(progress):
         program = in_background(runner, plan.engine, plan.form, plan.method, plan.n, plan.dtype)
     if program.fallback is not None and plan.engine != "auto":
         raise InputError(f"the {program.fallback}; engine='auto' runs it on the plain XLA engine")
-    if program.fallback is not None and not program.sparse and program.fallback not in _told:
+    expected = program.sparse or plan.form.recipes
+    if program.fallback is not None and not expected and program.fallback not in _told:
         _told.add(program.fallback)
         warn(f"the {program.fallback}; these paths run on the plain XLA engine instead: the same results, more slowly")
     return program

@@ -79,6 +79,11 @@ def plan_study(
     paths = at_least(2, "paths", paths, "a study needs at least 2 paths")
     check_counter("seed", seed)
     instance("system", system, System, A_SYSTEM)
+    if system.recipes:
+        raise InputError(
+            f"parameters[{next(iter(system.recipes))!r}] is a neighbour list, which hx.simulate makes anew on the way, "
+            "and a study does not; sum over all pairs instead: x[I] - x[J] with constant index arrays"
+        )
     system, start = check_start(system, start, Values.of(system.parameters, None))
     if start.q.ndim != 1:
         raise InputError(f"start.q has shape {start.q.shape}; a study starts all paths at one state")

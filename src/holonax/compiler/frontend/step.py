@@ -46,7 +46,7 @@ def trace(system: System, method: Method, n: int, dtype: str, trial: bool) -> Tr
     vector, whole = jax.ShapeDtypeStruct((n,), dtype), jax.ShapeDtypeStruct((), np.int32)
     counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
     track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole, counts))
-    values = kinds(system.parameters, dtype)
+    values = kinds(system.parameters, n, dtype)
 
     def ahead(track: Track, number: Any, h: Any, key: Any, path: Any, values: Any) -> tuple:
         return try_step(system.given(values), method, track, key, path, number, h)

@@ -18,7 +18,7 @@ from jax import Array
 
 from holonax.mechanics.system import State
 from holonax.methods.langevin.flow import Passage
-from holonax.numerics.newton import Status
+from holonax.numerics.newton import Solved, Status
 
 OUTCOMES = ("accepted", "rejected", "irreversible", "unsolved")
 ACCEPTED, REJECTED, IRREVERSIBLE, UNSOLVED = range(4)
@@ -49,6 +49,11 @@ def accept_or_reject(
 
     solved = (there.solved.status == Status.CONVERGED) & jnp.isfinite(rise)
     undone = (back.solved.status == Status.CONVERGED) & comes_back(here, there.state, back.state, h)
+    if passage.system.made:  # a proposal that a list does not reach is not rejected: it cannot be judged
+        lost = ~jnp.isfinite(rise) | ~passage.system.covers(there.state.q)
+        lost |= (there.solved.status == Status.NON_FINITE) | (back.solved.status == Status.NON_FINITE)
+        stale = jnp.where(lost, Status.STALE_LIST, Status.CONVERGED).astype(jnp.int32)
+        passage.solved = passage.solved.then(Solved(stale, jnp.zeros_like(rise), jnp.zeros_like(stale)))
     accepted = rise <= temperature * patience
     outcome = jnp.where(solved, jnp.where(undone, jnp.where(accepted, ACCEPTED, REJECTED), IRREVERSIBLE), UNSOLVED)
     passage.state = jax.tree.map(  # settled either way
