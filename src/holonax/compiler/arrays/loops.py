@@ -8,7 +8,7 @@ what they computed in the same round become one loop, which shares what its form
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import final
 
@@ -113,12 +113,13 @@ def _needed(array: Array) -> tuple[Ref, ...]:
 class Fusion:
     """From the arrays that are wanted to loops, in order."""
 
-    def __init__(self, outputs: list[Array]) -> None:
+    def __init__(self, outputs: list[Array], kept: Iterable[Array] = ()) -> None:
+        """What is `kept` is in memory already."""
         self.order, self.uses = consumers(outputs)
         self.level = self._levels()
-        self.stored = self._stored({*outputs})
+        self.stored = self._stored({*outputs, *kept})
         self.used = self._used(outputs)
-        self.done: set[Array] = set()
+        self.done: set[Array] = {*kept}
 
     def _used(self, outputs: list[Array]) -> dict[Array, np.ndarray]:
         """Which entries of arrays somebody needs."""

@@ -6,8 +6,6 @@ $q + hV$ counts as itself instead of as $|q| + |hV|$, as there for trials.
 
 from __future__ import annotations
 
-import numpy as np
-
 from holonax.compiler.arrays.jacobian import Differentiation
 from holonax.compiler.arrays.kinds import Kind
 from holonax.compiler.arrays.translate import Translation
@@ -74,9 +72,7 @@ class Magnitudes:
                 return self.translation.combined("add", self.of(array.terms))
             case Joined():
                 parts = [self.of(part) for part in array.parts]
-                order = np.empty(array.size, np.int64)
-                order[np.concatenate(array.places)] = np.arange(array.size)
-                return self.translation.concatenated(parts)[order]
+                return self.translation.concatenated(parts)[array.inverse]
         raise Untranslatable("equations whose round-off cannot be followed")
 
     def _is_place(self, array: Array) -> bool:

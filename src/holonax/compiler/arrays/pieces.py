@@ -44,10 +44,8 @@ def opened(parts: list[Ref], table: Table) -> tuple[list[Ref], Table]:
     used = 0
     for part in parts:
         if isinstance(part.array, Joined):
-            order = np.empty(part.array.size, np.int64)
-            order[np.concatenate(part.array.places)] = np.arange(part.array.size)
             inner += part.array.parts
-            numbers.append(used + order[part.table.reshape(-1)])
+            numbers.append(used + part.array.inverse[part.table.reshape(-1)])
             used += part.array.size
         else:
             inner.append(part.flat)

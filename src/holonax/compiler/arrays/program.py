@@ -7,15 +7,16 @@ step size, parameters), and the *frame*, in which arrays that are not needed at 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import final
 
 import jax
 import numpy as np
 
 from holonax.compiler.arrays import equations, factors, moves  # noqa: F401 - they register translations
-from holonax.compiler.arrays.loops import ArrayLoop, Fusion, Iterations, Reduction, Statement, read_by, reads
+from holonax.compiler.arrays.commoning import kept_arrays
+from holonax.compiler.arrays.loops import ArrayLoop, Fusion, Iterations, Reduction, Statement, consumers, read_by, reads
 from holonax.compiler.arrays.solve import Solve, home, in_memory
 from holonax.compiler.arrays.translate import Translation
 from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, fixed
@@ -39,6 +40,24 @@ def room(array: Array) -> int:
 
 @final
 @dataclass(eq=False)
+class Part:
+    """Statements, in order; arrays in memory; and where these are in the frame, in numbers per path."""
+
+    statements: list[Statement]
+    stored: set[Array]
+    frame: dict[Array, int]
+    frame_size: int
+
+    @staticmethod
+    def of(wanted: Sequence[Array], kept: Iterable[Array], outside: set[Array]) -> Part:
+        """What computes some arrays, given those that are kept; arrays that are outside of the frame have a place."""
+        fusion = Fusion([*wanted], kept)
+        statements = fusion.statements([*wanted])
+        return Part(statements, fusion.stored, *lay_out(statements, fusion.stored, outside))
+
+
+@final
+@dataclass(eq=False)
 class ArrayProgram:
     """A step of one path.
 
@@ -47,12 +66,11 @@ class ArrayProgram:
         dtype: of the numbers.
         track: arrays before the step, in the order of the leaves of a `Track`.
         results: the same after it.
+        kept: further arrays that a step leaves for the next one, with what they are after it.
         fixed: what does not change during a run, by name.
-        statements: in order.
-        stored: arrays in memory.
-        frame: places of arrays in the frame, in numbers per path.
-        frame_size: of the frame.
         solves: the equations of the step.
+        begin: computes what is kept before the first step.
+        step: the step itself.
         seconds: what compiling took, by part.
     """
 
@@ -60,18 +78,22 @@ class ArrayProgram:
     dtype: str
     track: list[Given]
     results: list[Joined]
+    kept: dict[Array, Joined]
     fixed: dict[str, Given]
-    statements: list[Statement]
-    stored: set[Array]
-    frame: dict[Array, int]
-    frame_size: int
     solves: list[Solve]
+    begin: Part = field(init=False)
+    step: Part = field(init=False)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def loops(self) -> int:
-        """The number of loops."""
-        return sum(_count_loops(statement) for statement in self.statements)
+        """The number of loops of a step."""
+        return sum(_count_loops(statement) for statement in self.step.statements)
+
+    @property
+    def frame_size(self) -> int:
+        """Numbers per path in the frame."""
+        return max(self.begin.frame_size, self.step.frame_size)
 
 
 def _count_loops(statement: Statement) -> int:
@@ -110,10 +132,13 @@ def compile_arrays(system: System, method: Method, n: int, dtype: str) -> ArrayP
     ]
     translated_at = time.perf_counter()
     wanted: list[Array] = [x for x in results if x.size]
-    fusion = Fusion(wanted)
-    statements = fusion.statements(wanted)
-    frame, size = lay_out(statements, fusion.stored, {*results})
-    program = ArrayProgram(n, dtype, track, results, given, statements, fusion.stored, frame, size, translation.solves)
+    constant = {x for name, x in given.items() if name.startswith("parameter ")}
+    found = kept_arrays(translation, consumers(wanted)[0], track[0], ahead[0], constant)
+    kept = {x: in_memory(translation.operation("select", stays, x.all, end)) for x, end in found.items()}
+    wanted += kept.values()
+    program = ArrayProgram(n, dtype, track, results, kept, given, translation.solves)
+    program.begin = Part.of([*kept], (), {*kept})
+    program.step = Part.of(wanted, kept, {*results, *kept, *kept.values()})
     program.seconds = {
         "tracing": traced_at - begin,
         "translation": translated_at - traced_at,
@@ -129,7 +154,7 @@ def _shaped(array: Array, shape: tuple[int, ...]) -> Ref:
 # Liveness and the frame.
 
 
-def lay_out(statements: list[Statement], stored: set[Array], outside: set[Any]) -> tuple[dict[Array, int], int]:
+def lay_out(statements: list[Statement], stored: set[Array], outside: set[Array]) -> tuple[dict[Array, int], int]:
     """Places in the frame: arrays whose lives do not overlap may share one (first fit)."""
     first: dict[Array, int] = {}
     last: dict[Array, int] = {}

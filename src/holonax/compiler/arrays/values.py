@@ -158,6 +158,13 @@ class Joined(Array):
             numbers[places] = i
         return numbers
 
+    @cached_property
+    def inverse(self) -> Table:
+        """Where each entry is among those of all parts, one after another."""
+        numbers = np.empty(self.size, np.int64)
+        numbers[np.concatenate(self.places)] = np.arange(self.size)
+        return numbers
+
     def of_part(self, part: int, table: Table) -> Ref:
         """Entries that all belong to one part."""
         return self.parts[part][table - self.places[part][0]]

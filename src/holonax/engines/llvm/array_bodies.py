@@ -27,6 +27,11 @@ def memory_type(dtype: str) -> str:
     return MEMORY.get(dtype, "i64")
 
 
+def _padded(values: np.ndarray) -> np.ndarray:
+    """A list that can be read in whole vectors, from wherever one of its numbers is."""
+    return np.concatenate([values, np.repeat(values[-1:], ROUND)])
+
+
 class BodyEmitter(Instructions):
     """Writes bodies of loops; `paths` is 1 or the number of paths in a vector."""
 
@@ -82,7 +87,7 @@ class BodyEmitter(Instructions):
             first = scaled if table[0] == 0 else self.put(f"add i64 {scaled}, {int(table[0])}")
             if self.paths > 1 or step == 1:
                 return first, True
-        padded = np.concatenate([table, np.repeat(table[-1:], -size % ROUND)]).astype(np.int32)
+        padded = _padded(table).astype(np.int32)
         there = self.put(f"getelementptr i32, ptr {self.table(padded)}, i64 {position}")
         if self.paths > 1:
             return self.put(f"sext i32 {self.put(f'load i32, ptr {there}')} to i64"), True
@@ -148,7 +153,7 @@ class BodyEmitter(Instructions):
         values = array.values[table]
         kind = memory_type(array.dtype)
         types = {"double": np.float64, "float": np.float32, "i32": np.int32, "i8": np.int8, "i64": np.int64}
-        padded = np.concatenate([values, np.repeat(values[-1:], -len(values) % ROUND)])
+        padded = _padded(values)
         there = self.put(f"getelementptr {kind}, ptr {self.table(padded.astype(types[kind]))}, i64 {position}")
         if self.paths > 1:
             value = self.splat(kind, self.put(f"load {kind}, ptr {there}"))

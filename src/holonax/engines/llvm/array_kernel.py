@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 from holonax.compiler.arrays.loops import ArrayLoop, Iterations, Reduction, Statement
 from holonax.compiler.arrays.program import ArrayProgram, room
 from holonax.compiler.arrays.solve import Solve, home
-from holonax.compiler.arrays.values import Array, Given
+from holonax.compiler.arrays.values import Array
 from holonax.engines.llvm.array_bodies import BYTES, memory_type
 from holonax.engines.llvm.array_newton import NewtonEmitter
 from holonax.engines.llvm.elimination import EliminationFunctions
@@ -22,7 +23,7 @@ SLOT = 8
 """Bytes per number in memory, whatever its type."""
 
 
-def places(arrays: list[Given]) -> tuple[dict[Array, int], int]:
+def places(arrays: Sequence[Array]) -> tuple[dict[Array, int], int]:
     """Where arrays are that lie one after another, in numbers per path; and where they end."""
     result: dict[Array, int] = {}
     used = 0
@@ -42,11 +43,13 @@ class ArrayKernel(NewtonEmitter):
     """
 
     def __init__(self, program: ArrayProgram, paths: int) -> None:
-        super().__init__(program.stored, paths)
+        super().__init__(paths)
         self.arrays = program
-        self.track, self.track_size = places(program.track)
+        self.track, self.track_size = places([*program.track, *program.kept])
+        self.now, self.part = "%track", program.begin  # where the track is, and what is written
         self.fixed, self.fixed_size = places(list(program.fixed.values()))
-        self.results = dict(zip(program.results, program.track, strict=True))
+        self.results: dict[Array, Array] = dict(zip(program.results, program.track, strict=True))
+        self.results |= {end: array for array, end in program.kept.items()}
         self.extra = program.frame_size  # of the frame, for what elimination needs
         self.solver_places: dict[tuple[Solve, str], int] = {}
         self.kind = memory_type(program.dtype)
@@ -78,10 +81,10 @@ class ArrayKernel(NewtonEmitter):
         if array in self.results:
             return self.at("%next", self.track[self.results[array]])
         if array in self.track:
-            return self.at("%now", self.track[array])
+            return self.at(self.now, self.track[array])
         if array in self.fixed:
             return self.at("%fixed", self.fixed[array])
-        return self.at("%frame", self.arrays.frame[home(array)])
+        return self.at("%frame", self.part.frame[home(array)])
 
     def at(self, base: str, place: int) -> str:
         """An address, by numbers per path."""
@@ -100,18 +103,21 @@ class ArrayKernel(NewtonEmitter):
     def _steps(self) -> None:
         lines, n = self.lines, self.arrays.n
         lines += ["  %quotient = sdiv i64 %first, %stride", "  %quotient.next = add i64 %quotient, 1"]
-        lines += ["  %begin.due = mul i64 %quotient.next, %stride", "  br label %step"]
-        lines += ["step:", "  %number = phi i64 [ %first, %entry ], [ %number.next, %step.end ]"]
-        lines += ["  %now = phi ptr [ %track, %entry ], [ %next, %step.end ]"]
-        lines += ["  %next = phi ptr [ %other, %entry ], [ %now, %step.end ]"]
-        lines += ["  %row = phi i64 [ 0, %entry ], [ %row.next, %step.end ]"]
-        lines += ["  %due = phi i64 [ %begin.due, %entry ], [ %due.next, %step.end ]"]
+        lines += ["  %begin.due = mul i64 %quotient.next, %stride"]
+        self.statements(self.part.statements)
+        self.now, self.part = "%now", self.arrays.step
+        lines += ["  br label %before", "before:", "  br label %step"]
+        lines += ["step:", "  %number = phi i64 [ %first, %before ], [ %number.next, %step.end ]"]
+        lines += ["  %now = phi ptr [ %track, %before ], [ %next, %step.end ]"]
+        lines += ["  %next = phi ptr [ %other, %before ], [ %now, %step.end ]"]
+        lines += ["  %row = phi i64 [ 0, %before ], [ %row.next, %step.end ]"]
+        lines += ["  %due = phi i64 [ %begin.due, %before ], [ %due.next, %step.end ]"]
         number = self.put(f"trunc i64 {self.put('add i64 %number, %offset')} to i32")
         step = self.pointer(self.arrays.fixed["step"])
         for lane in range(self.paths):
             there = self.put(f"getelementptr i32, ptr {step}, i64 {lane}")
             lines.append(f"  store i32 {number}, ptr {there}")
-        self.statements(self.arrays.statements)
+        self.statements(self.part.statements)
         doubt = self._any_in_doubt()
         lines += ["  br label %step.done", "step.done:", "  %number.next = add i64 %number, 1"]
         lines += ["  %record = icmp eq i64 %number.next, %due", "  br i1 %record, label %write, label %step.end"]

@@ -6,6 +6,7 @@ import numpy as np
 
 from holonax.compiler.arrays.bodies import Body
 from holonax.compiler.arrays.loops import ArrayLoop, Reduction, Store
+from holonax.compiler.arrays.program import Part
 from holonax.compiler.arrays.values import Array, Combined, Ref
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import Node
@@ -14,15 +15,13 @@ from holonax.engines.llvm.structured import loop
 
 
 class LoopEmitter(BodyEmitter):
-    """Writes loops; `stored` are the arrays in memory."""
+    """Writes the loops of a part of a program."""
 
-    def __init__(self, stored: set[Array], paths: int) -> None:
-        super().__init__(paths)
-        self.stored = stored
+    part: Part
 
     def write_loop(self, statement: ArrayLoop) -> None:
         """Entries of some arrays, round by round."""
-        body = Body(self.stored, FUNCTIONS)
+        body = Body(self.part.stored, FUNCTIONS)
         nodes = body.expanded([body.store(store) for store in statement.stores])
 
         def round_(i: str, _: list[str]) -> list[str]:
@@ -43,7 +42,7 @@ class LoopEmitter(BodyEmitter):
         """Eight partial results, whatever a vector holds, so that one path alone gives the same bits as many."""
         array = statement.array
         rows, width = array.terms.table.shape
-        body = Body(self.stored, FUNCTIONS)
+        body = Body(self.part.stored, FUNCTIONS)
         (node,) = body.expanded([body.value(Ref(array.terms.array, array.terms.table.reshape(-1)))])
         kind = f"<{self.width} x {self.register(node.dtype)}>"
         parts = 1 if self.paths == 1 else 8
