@@ -14,7 +14,18 @@ from typing import final
 import numpy as np
 
 from holonax.compiler.arrays.solve import Found, Solve
-from holonax.compiler.arrays.values import Array, Combined, Fixed, Formula, Given, Joined, Ref, Selected, Table
+from holonax.compiler.arrays.values import (
+    Array,
+    Combined,
+    Fixed,
+    Formula,
+    Given,
+    Joined,
+    Ref,
+    Scattered,
+    Selected,
+    Table,
+)
 
 WRITTEN_OUT = 16
 """Terms of a sum that are written out; longer ones are loops."""
@@ -60,6 +71,14 @@ class Reduction:
 
 @final
 @dataclass(eq=False)
+class Scatter:
+    """Sums at numbers that the path knows, term by term."""
+
+    array: Scattered
+
+
+@final
+@dataclass(eq=False)
 class Iterations:
     """Newton's method: `judge` comes before it is known which paths are done, `improve` makes the linear equations, and
     `update` is what their solution is needed for."""
@@ -71,7 +90,7 @@ class Iterations:
     update: list[Statement]
 
 
-Statement = ArrayLoop | Reduction | Iterations
+Statement = ArrayLoop | Reduction | Scatter | Iterations
 
 
 def consumers(outputs: list[Array]) -> tuple[list[Array], dict[Array, list[tuple[Array | None, int]]]]:
@@ -147,6 +166,8 @@ class Fusion:
         match array:
             case Formula():
                 return times > 1.0 and (array.kind.cost > CHEAP or times > CHEAP)
+            case Selected():
+                return times > 1.0
             case Combined():
                 return times > 1.0 or array.terms.table.shape[1] > WRITTEN_OUT
             case Fixed():
@@ -191,6 +212,8 @@ class Fusion:
                     into.append(ArrayLoop(part.table.size, [Store(array, places, part)]))
             case Combined() if array.terms.table.shape[1] > WRITTEN_OUT:
                 into.append(Reduction(array))
+            case Scattered():
+                into.append(Scatter(array))
             case _:
                 into.append(ArrayLoop(array.size, [Store(array, None, array.all)]))
 
@@ -212,8 +235,10 @@ def reads(ref: Ref, stored: set[Array], seen: dict[Array, list[Table]] | None = 
         case Combined():
             operands = [Ref(ref.array.terms.array, column) for column in ref.array.terms.table[ref.table].T]
         case Selected():
-            found[ref.array.source.array].append(ref.array.source.table)
+            found[ref.array.whole].append(np.arange(ref.array.whole.size))
             operands = [Ref(ref.array.index.array, ref.array.index.table[ref.table])]
+        case Scattered():
+            operands = [ref.array.terms, ref.array.index]
         case _:
             found[ref.array].append(ref.table)
             return found
@@ -282,7 +307,7 @@ def _writes(statement: Statement) -> set[Array]:
     match statement:
         case ArrayLoop():
             return {store.array for store in statement.stores}
-        case Reduction():
+        case Reduction() | Scatter():
             return {statement.array}
         case Iterations():
             parts = (*statement.judge, *statement.improve, *statement.update)

@@ -15,7 +15,16 @@ import jax
 import numpy as np
 
 from holonax.compiler.arrays import equations, factors, moves  # noqa: F401 - they register translations
-from holonax.compiler.arrays.loops import ArrayLoop, Fusion, Iterations, Reduction, Statement, read_by, reads
+from holonax.compiler.arrays.loops import (
+    ArrayLoop,
+    Fusion,
+    Iterations,
+    Reduction,
+    Scatter,
+    Statement,
+    read_by,
+    reads,
+)
 from holonax.compiler.arrays.solve import Solve, home, in_memory
 from holonax.compiler.arrays.translate import Translation
 from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, fixed
@@ -47,7 +56,8 @@ class ArrayProgram:
         dtype: of the numbers.
         track: arrays before the step, in the order of the leaves of a `Track`.
         results: the same after it.
-        fixed: what does not change during a run, by name.
+        fixed: what does not change during a call, by name.
+        parameters: those of it that are parameters, in the order of the leaves of a dictionary of them.
         statements: in order.
         stored: arrays in memory.
         frame: places of arrays in the frame, in numbers per path.
@@ -61,6 +71,7 @@ class ArrayProgram:
     track: list[Given]
     results: list[Joined]
     fixed: dict[str, Given]
+    parameters: list[Given]
     statements: list[Statement]
     stored: set[Array]
     frame: dict[Array, int]
@@ -80,10 +91,10 @@ def _count_loops(statement: Statement) -> int:
     return sum(map(_count_loops, (*statement.judge, *statement.improve, *statement.update)))
 
 
-def compile_arrays(system: System, method: Method, n: int, dtype: str) -> ArrayProgram:
-    """The program of one step; `Untranslatable` says why there is none."""
+def compile_arrays(system: System, method: Method, n: int, dtype: str, values: dict[str, Any]) -> ArrayProgram:
+    """The program of one step, for parameters of these shapes and types; `Untranslatable` says why there is none."""
     begin = time.perf_counter()
-    traced = trace(system, method, n, dtype, trial=True)
+    traced = trace(system, method, n, dtype, trial=True, values=values)
     traced_at = time.perf_counter()
     leaves = jax.tree.leaves(traced.track)
     names = [f"track{i}" for i in range(len(leaves))]
@@ -94,14 +105,16 @@ def compile_arrays(system: System, method: Method, n: int, dtype: str) -> ArrayP
         "key": Given(2, "uint32", "key"),
         "path": Given(2, "uint32", "path"),
     }
-    given |= {f"parameter {name}": Given(x.size, dtype, name) for name, x in sorted(traced.parameters.items())}
+    kinds = jax.tree.leaves(values)
+    parameters = [Given(x.size, x.dtype.name, f"parameter{i}") for i, x in enumerate(kinds)]
+    given |= {x.name: x for x in parameters}
     translation = Translation()
     status = track[len(jax.tree.leaves(traced.track.state))]
     translation.alive = translation.operation("equal", status.one, fixed(np.asarray(Status.CONVERGED, status.dtype)))
     tracked = [_shaped(x, leaf.shape) for x, leaf in zip(track, leaves, strict=True)]
     single = [given["step"].one, given["h"].one, given["key"].all, given["path"].all]
-    values = [_shaped(given[f"parameter {name}"], x.shape) for name, x in sorted(traced.parameters.items())]
-    stays, *others = look(translation.closed(traced.ahead, [*tracked, *single, *values]))
+    own = [_shaped(x, kind.shape) for x, kind in zip(parameters, kinds, strict=True)]
+    stays, *others = look(translation.closed(traced.ahead, [*tracked, *single, *own]))
     ahead, failure = others[: len(leaves)], others[len(leaves) :]
     back = look(translation.closed(traced.back, [*tracked, *failure, single[0]]))
     results = [
@@ -113,7 +126,9 @@ def compile_arrays(system: System, method: Method, n: int, dtype: str) -> ArrayP
     fusion = Fusion(wanted)
     statements = fusion.statements(wanted)
     frame, size = lay_out(statements, fusion.stored, {*results})
-    program = ArrayProgram(n, dtype, track, results, given, statements, fusion.stored, frame, size, translation.solves)
+    program = ArrayProgram(
+        n, dtype, track, results, given, parameters, statements, fusion.stored, frame, size, translation.solves
+    )
     program.seconds = {
         "tracing": traced_at - begin,
         "translation": translated_at - traced_at,
@@ -165,7 +180,7 @@ def _accesses(statements: list[Statement], stored: set[Array], clock: list[int])
                 for store in statement.stores:
                     yield now, now, store.array
                     yield from ((now, now, x) for x in read_by(store, stored) if _in_frame(x))
-            case Reduction():
+            case Reduction() | Scatter():
                 yield now, now, statement.array
                 yield from ((now, now, x) for x in reads(statement.array.all, stored) if _in_frame(x))
             case Iterations():

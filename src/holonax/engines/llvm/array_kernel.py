@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from holonax.compiler.arrays.loops import ArrayLoop, Iterations, Reduction, Statement
+from holonax.compiler.arrays.loops import ArrayLoop, Iterations, Reduction, Scatter, Statement
 from holonax.compiler.arrays.program import ArrayProgram, room
 from holonax.compiler.arrays.solve import Solve, home
 from holonax.compiler.arrays.values import Array, Given
@@ -163,5 +163,7 @@ class ArrayKernel(NewtonEmitter):
                     self.write_loop(statement)
                 case Reduction():
                     self.write_reduction(statement)
+                case Scatter():
+                    self.write_scatter(statement)
                 case Iterations():
                     self.write_iterations(statement)

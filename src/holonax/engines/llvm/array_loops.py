@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from holonax.compiler.arrays.bodies import Body
-from holonax.compiler.arrays.loops import ArrayLoop, Reduction, Store
-from holonax.compiler.arrays.values import Array, Combined, Ref
+from holonax.compiler.arrays.loops import ArrayLoop, Reduction, Scatter, Store
+from holonax.compiler.arrays.values import Array, Combined, Ref, fixed
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import Node
 from holonax.engines.llvm.array_bodies import BodyEmitter, memory_type
@@ -111,6 +111,40 @@ class LoopEmitter(BodyEmitter):
         there = self.put(f"getelementptr {memory}, ptr {self.pointer(array)}, i64 {row}")
         self.lines.append(f"  store <1 x {memory}> {total}, ptr {there}")
         self.width = width
+
+    def write_scatter(self, statement: Scatter) -> None:
+        """Zeros, to which terms are added one after another, so that one path alone gives the same bits as many.
+
+        Lanes of several paths have columns of their own; lanes of one path may meet, and are added one by one.
+        """
+        array, size = statement.array, statement.array.terms.table.size
+        self.write_loop(ArrayLoop(array.size, [Store(array, None, fixed(np.zeros(array.size, array.dtype)).flat)]))
+        body = Body(self.stored, FUNCTIONS)
+        nodes = body.expanded([body.value(array.terms), body.value(array.index)])
+        base, kind = self.pointer(array), memory_type(array.dtype)
+
+        def add(i: str, lanes: int) -> None:
+            term, number = self.body(body, nodes, i)
+            places = self.places_of_lanes(number, nodes[1].dtype)
+            if self.paths > 1:
+                total = self.combine("add", array.dtype, self._gather(kind, base, places), term)
+                self.scatter(kind, base, places, total)
+                return
+            for k in range(lanes):
+                place = self.put(f"extractelement <{self.width} x i64> {places}, i64 {k}")
+                there = self.put(f"getelementptr {kind}, ptr {base}, i64 {place}")
+                own = self.put(f"extractelement <{self.width} x {kind}> {term}, i64 {k}")
+                total = self.put(f"fadd {kind} {self.put(f'load {kind}, ptr {there}')}, {own}")
+                self.lines.append(f"  store {kind} {total}, ptr {there}")
+
+        def round_(i: str, _: list[str]) -> list[str]:
+            add(i, self.entries)
+            return []
+
+        full = size // self.entries * self.entries
+        loop(self, "0", str(full), [], round_, step=self.entries)
+        if full < size:
+            add(str(full), size - full)
 
     def register(self, dtype: str) -> str:
         """The type of a number in a register."""
