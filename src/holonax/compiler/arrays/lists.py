@@ -6,6 +6,7 @@ places of their own for every path.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -14,7 +15,7 @@ from jax.lax import GatherScatterMode
 
 from holonax.compiler.arrays.solve import Found, in_memory
 from holonax.compiler.arrays.translate import Translation
-from holonax.compiler.arrays.values import Array, Given, Joined, Ref, Scattered, Selected, fixed, known_number
+from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, Scattered, Selected, fixed, known_number
 from holonax.compiler.ir.graph import Untranslatable
 from holonax.compiler.ir.operations import FLOATS
 
@@ -38,9 +39,8 @@ def gather_by_path(translation: Translation, equation: Any, x: Ref, indices: Ref
     else:
         places, whole = _each_of_row(translation, inside, width), _whole(translation, x)
         key = ("selected", whole, places.array, places.table.tobytes())
-        if key not in translation.known:
-            translation.known[key] = Selected(whole, places)
-        found = Ref(translation.known[key], np.arange(places.table.size).reshape(*rows, *shape[1:]))
+        chosen = _shared(translation, key, lambda: Selected(whole, places))
+        found = Ref(chosen, np.arange(chosen.size).reshape(*rows, *shape[1:]))
     if equation.params["mode"] != GatherScatterMode.FILL_OR_DROP:
         return found
     fill = equation.params["fill_value"]
@@ -71,8 +71,17 @@ def scatter_by_path(translation: Translation, equation: Any, x: Ref, indices: Re
     if mode == GatherScatterMode.FILL_OR_DROP:
         good = _repeated(translation.operation("equal", number, inside), width)
         places = translation.operation("select", good, places, fixed(np.asarray(x.table.size, places.array.dtype)))
-    total = Scattered(updates.flat, places, x.table.size)
-    return translation.operation("add", x, total.all[np.arange(total.size).reshape(shape)])
+    terms = updates.flat
+    key = ("scattered", *((ref.array, ref.table.tobytes()) for ref in (terms, places)), x.table.size)
+    total = _shared(translation, key, lambda: Scattered(terms, places, x.table.size))
+    return translation.operation("add", x, Ref(total, np.arange(total.size).reshape(shape)))
+
+
+def _shared(translation: Translation, key: tuple, make: Callable[[], Array]) -> Array:
+    """Equal arrays are the same object."""
+    if key not in translation.known:
+        translation.known[key] = make()
+    return translation.known[key]
 
 
 def _clipped(translation: Translation, number: Ref, most: int) -> Ref:
@@ -85,8 +94,11 @@ def _each_of_row(translation: Translation, number: Ref, width: int) -> Ref:
     """Numbers of all entries of rows."""
     whole = number.array.dtype
     begin = translation.operation("multiply", number, fixed(np.asarray(width, whole)))
-    offsets = fixed(np.tile(np.arange(width, dtype=whole), begin.table.size))
-    return translation.operation("add", _repeated(begin, width), offsets)
+    if width == 1:
+        return begin.flat
+    offsets = np.tile(np.arange(width, dtype=whole), begin.table.size)
+    key = ("offsets", width, whole, len(offsets))
+    return translation.operation("add", _repeated(begin, width), _shared(translation, key, lambda: Fixed(offsets)).all)
 
 
 def _repeated(x: Ref, times: int) -> Ref:
@@ -99,7 +111,4 @@ def _whole(translation: Translation, x: Ref) -> Array:
     flat = x.flat
     if isinstance(x.array, (Given, Found, Joined)) and np.array_equal(flat.table, np.arange(x.array.size)):
         return x.array
-    key = ("whole", x.array, flat.table.tobytes())
-    if key not in translation.known:
-        translation.known[key] = in_memory(flat)
-    return translation.known[key]
+    return _shared(translation, ("whole", x.array, flat.table.tobytes()), lambda: in_memory(flat))
