@@ -63,6 +63,12 @@ SYSTEMS = {
         s := hx.System(lambda q, v: 0.5 * v @ v - jnp.sum(jnp.cos(q)), noise=lambda q: 0.1 * q, n=11),
         hx.start(s, q=np.linspace(-1, 1, 11), v=np.ones(11)),
     ),
+    "sums": lambda: (  # of 21 products, which are not as many as vectors hold
+        s := hx.System(
+            lambda q, v: 0.5 * v @ v - jnp.sum(q * jnp.cos(q)) * jnp.sum(q * jnp.sin(q)), noise=lambda q: 0.1 * q, n=21
+        ),
+        hx.start(s, q=np.linspace(-1, 1, 21), v=np.ones(21)),
+    ),
     "numbered": lambda: on_rods(
         lambda q, v, *, which: 0.5 * v @ v + jnp.sum(jnp.sin(1.0 + q.reshape(8, 3)[which.astype(int)])),
         which=np.array([2.0, 7.0, 2.0, 3.0, 5.0]),
@@ -141,7 +147,7 @@ class Counted:
         return look_at
 
 
-@pytest.mark.parametrize("name", ["chain", "numbered", heavy("masses")])
+@pytest.mark.parametrize("name", ["chain", "numbered", "sums", heavy("masses")])
 def test_one_path_alone_has_the_same_bits(name):
     system, start = SYSTEMS[name]()
     runner = ArrayRunner(system.form, hx.EulerA(), system.n, "float64", "a test")

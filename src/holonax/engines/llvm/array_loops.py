@@ -86,9 +86,8 @@ class LoopEmitter(BodyEmitter):
         (term,) = self.body(body, [node], place)
         mask = ", ".join(f"i1 {'true' if k < rest else 'false'}" for k in range(8))
         kind = f"<8 x {self.register(node.dtype)}>"
-        neutral = self.neutral(operation, node.dtype)
-        term = self.put(f"select <8 x i1> <{mask}>, {kind} {term}, {kind} {neutral}")
-        return [self.combine(operation, node.dtype, values[0], term)]
+        total = self.combine(operation, node.dtype, values[0], term)  # fused with a product, if it is with many paths
+        return [self.put(f"select <8 x i1> <{mask}>, {kind} {total}, {kind} {values[0]}")]
 
     def _store_total(self, array: Combined, dtype: str, row: str, values: list[str]) -> None:
         if self.paths > 1:
@@ -115,7 +114,8 @@ class LoopEmitter(BodyEmitter):
     def write_scatter(self, statement: Scatter) -> None:
         """Zeros, to which terms are added one after another, so that one path alone gives the same bits as many.
 
-        Lanes of several paths have columns of their own; lanes of one path may meet, and are added one by one.
+        Lanes of several paths have columns of their own; lanes of one path may meet, and are added one by one.  Here a
+        sum and a product are never fused, which would round otherwise.
         """
         array, size = statement.array, statement.array.terms.table.size
         self.write_loop(ArrayLoop(array.size, [Store(array, None, fixed(np.zeros(array.size, array.dtype)).flat)]))
@@ -127,8 +127,8 @@ class LoopEmitter(BodyEmitter):
             term, number = self.body(body, nodes, i)
             places = self.places_of_lanes(number, nodes[1].dtype)
             if self.paths > 1:
-                total = self.combine("add", array.dtype, self._gather(kind, base, places), term)
-                self.scatter(kind, base, places, total)
+                before = self._gather(kind, base, places)
+                self.scatter(kind, base, places, self.put(f"fadd <{self.width} x {kind}> {before}, {term}"))
                 return
             for k in range(lanes):
                 place = self.put(f"extractelement <{self.width} x i64> {places}, i64 {k}")
