@@ -14,6 +14,7 @@ from holonax.compiler.arrays.values import Given
 from holonax.compiler.ir.graph import Untranslatable
 from holonax.engines.llvm.array_runner import PATHS, ArrayRunner
 from holonax.engines.plain import PlainRunner
+from holonax.mechanics.pairs import PairList
 from holonax.mechanics.system import State
 from holonax.methods.path import IN_DOUBT
 from support import heavy
@@ -81,6 +82,16 @@ SYSTEMS = {
         s := hx.System(lambda q, v: 0.5 * v @ v - jnp.sum(jnp.cos(q)), noise=lambda q: 0.1 * q, n=11),
         hx.start(s, q=np.linspace(-1, 1, 11), v=np.ones(11)),
     ),
+    "sums": lambda: (  # of 21 products, which are not as many as vectors hold
+        s := hx.System(
+            lambda q, v: 0.5 * v @ v - jnp.sum(q * jnp.cos(q)) * jnp.sum(q * jnp.sin(q)), noise=lambda q: 0.1 * q, n=21
+        ),
+        hx.start(s, q=np.linspace(-1, 1, 21), v=np.ones(21)),
+    ),
+    "numbered": lambda: on_rods(
+        lambda q, v, *, which: 0.5 * v @ v + jnp.sum(jnp.sin(1.0 + q.reshape(8, 3)[which.astype(int)])),
+        which=np.array([2.0, 7.0, 2.0, 3.0, 5.0]),
+    ),
     "quiet": lambda: on_rods(lambda q, v: 0.5 * v @ v + jnp.sum(jnp.tanh(pairs(q)))),
 }  # fmt: skip
 
@@ -116,6 +127,7 @@ QUICK = [
     ("bent", hx.EulerA()),
     ("masses", hx.Kicked()),
     ("fluid", hx.Rattle()),
+    ("numbered", hx.EulerA()),
     ("quiet", hx.Langevin(1.0, 0.5, metropolis=True)),
 ]
 LONGER = [
@@ -139,7 +151,7 @@ def test_steps_are_those_of_the_plain_engine(name, integrator, monkeypatch):
     assert np.abs(p - expected_p).max() < 1e-12
     assert np.array_equal(fate.counts, expected.counts)
     assert np.abs(q[-1] - q[0]).max() > 1e-3
-    assert np.abs(q[:, 0] - q[:, 1]).max() > 1e-6 or name == "quiet"
+    assert np.abs(q[:, 0] - q[:, 1]).max() > 1e-6 or name in ("quiet", "numbered")
 
 
 class Counted:
@@ -155,7 +167,7 @@ class Counted:
         return look_at
 
 
-@pytest.mark.parametrize("name", ["chain", "fluid", heavy("masses")])
+@pytest.mark.parametrize("name", ["chain", "fluid", "numbered", "sums", heavy("masses")])
 def test_one_path_alone_has_the_same_bits(name):
     system, start = SYSTEMS[name]()
     runner = ArrayRunner(system.form, hx.EulerA(), system.n, "float64", "a test")
@@ -229,6 +241,100 @@ def test_arrays_and_their_jacobians_are_those_of_jax(name):
     exact = jax.jacfwd(function)(q).reshape(-1, 24)
     assert np.abs(dense - exact).max() < 1e-13
     assert len(np.unique(matrix.rows * 24 + matrix.columns)) == len(matrix.rows)
+
+
+BY_PATH = {
+    "rows": lambda x, i: x.at[i].get(mode="promise_in_bounds") ** 2,
+    "filled": lambda x, i: x.at[i].get(mode="fill", fill_value=7.0),
+    "clipped": lambda x, i: x.at[i].get(mode="clip"),
+    "entries": lambda x, i: jnp.sin(x)[:, 1].at[i].get(mode="promise_in_bounds"),
+    "constant": lambda x, i: jnp.ones((8, 3)).at[i].get(mode="fill", fill_value=0.0),
+    "added": lambda x, i: x.at[i].add(jnp.cos(x[: len(i)]), mode="drop"),
+    "added, clipped": lambda x, i: jnp.zeros(8).at[i].add(x[: len(i), 1], mode="clip"),
+    "slope": lambda x, i: jax.grad(lambda x: jnp.sum(jnp.sin(x[i]) * x[i - 1]))(x),
+}
+NUMBERS = np.array([3, 3, 0, 7, 9, -11, 3], np.int32)
+
+
+@pytest.mark.parametrize("name", BY_PATH)
+def test_rows_at_numbers_that_a_path_knows_are_those_of_jax(name):
+    """Also those that come several times, and those out of range."""
+    function, x = BY_PATH[name], jnp.asarray(apart(4)).reshape(8, 3)
+    numbers = NUMBERS if "promise" not in str(jax.make_jaxpr(function)(x, NUMBERS)).lower() else NUMBERS % 8
+    places, index = Given(24, "float64", "places"), Given(7, "int32", "index")
+    translation = Translation()
+    traced = jax.make_jaxpr(function)(x, numbers)
+    (ref,) = look(translation.closed(traced, [places.all[np.arange(24).reshape(8, 3)], index.all]))
+    value = array_values(ref.array, {places: np.ravel(x), index: numbers})[ref.table]
+    np.testing.assert_allclose(value, function(x, numbers), rtol=1e-14, atol=1e-14)
+
+
+def with_lists(paths):
+    """Particles that attract each other, two of them held apart, at places of their own for every path; a list each."""
+    recipe = hx.pairs(1.5, 0.4, exclude=[[0, 1]])
+
+    def lagrangian(q, v, *, near, charges):
+        return 0.5 * v @ v - near.sum(lambda r2, a, b: 0.02 * (1.0 + a * b) * (2.25 - r2) ** 3, q, charges)
+
+    def constraint(q):
+        return jnp.sum((q[:3] - q[3:6]) ** 2) - 1.0
+
+    system = hx.System(lagrangian, constraint, n=33, parameters={"near": recipe, "charges": np.linspace(-1, 1, 11)})
+    q = np.random.default_rng(0).uniform(0.0, 2.0, (paths, 33))
+    starts = hx.start(system, q, 0.3 * np.ones((paths, 33)), project=True)
+    return system, State(*map(np.asarray, starts)), recipe
+
+
+def advanced(runner, states, values, steps):
+    """Where paths are after some steps, one call for as many as the runner takes."""
+    found = []
+    for begin in range(0, len(states.q), runner.chunk):
+        part = runner.begin(*jax.tree.map(lambda x, begin=begin: x[begin : begin + runner.chunk], (states, values)))
+        numbers = range(begin, min(len(states.q), begin + runner.chunk))
+        part, _, _ = runner.advance(part, numbers, 5, H, 0, steps, 1)
+        assert not runner.fate(part).status.any()
+        found.append(np.stack(runner.places(part)))
+    return np.concatenate(found, axis=1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [hx.Rattle(), *map(heavy, (hx.EulerA(), hx.EulerB(), hx.Kicked(), hx.Langevin(1.0, 0.5, metropolis=True)))],
+    ids=str,
+)
+def test_lists_of_neighbours_run_as_on_the_plain_engine(method, monkeypatch):
+    """Every path with its own list; a path alone has the same bits, and so it has with more room for a list."""
+    system, states, recipe = with_lists(PATHS)
+    values = {"near": recipe.around(states.q), "charges": np.tile(system.parameters["charges"], (PATHS, 1))}
+    monkeypatch.setattr(ArrayRunner, "_take_again", counted := Counted())
+    fast = ArrayRunner(system.form, method, system.n, "float64", "a test")
+    together = advanced(fast, states, values, 10)
+    expected = advanced(PlainRunner(system.form, method, system.n, "float64"), states, values, 10)
+    assert np.abs(together - expected).max() < 1e-12
+    assert len({x.tobytes() for x in values["near"].i}) == PATHS
+    fast.chunk = 1
+    longer = recipe.around(states.q, values["near"].room + 69)  # not a multiple of what a vector holds
+    alone = advanced(
+        fast, State(*(x[:2] for x in states)), jax.tree.map(lambda x: x[:2], values | {"near": longer}), 10
+    )
+    assert np.array_equal(together[:, :2], alone)
+    assert counted.steps == 0
+
+
+def test_steps_with_lists_can_be_repeated_with_others():
+    """What was carried before a call is as it was, and goes on with another list, of another length."""
+    system, states, recipe = with_lists(1)
+    short = {"near": recipe.around(states.q), "charges": system.parameters["charges"][None]}
+    fast = ArrayRunner(system.form, hx.Rattle(), system.n, "float64", "a test")
+    begun = fast.begin(states, short)
+    after, _, _ = fast.advance(begun, range(1), 5, H, 0, 10, 1)
+    assert np.array_equal(fast.places(begun)[0], states.q)
+    other = fast.renewed(begun, {"near": recipe.around(states.q, short["near"].room + 64)})
+    again, _, _ = fast.advance(other, range(1), 5, H, 0, 10, 1)
+    assert np.array_equal(fast.places(again), fast.places(after))
+    nobody = PairList(recipe, *(np.zeros_like(short["near"].i) for _ in range(2)), short["near"].reference)
+    free, _, _ = fast.advance(fast.renewed(begun, {"near": nobody}), range(1), 5, H, 0, 10, 1)
+    assert np.abs(fast.places(free)[0] - fast.places(after)[0]).max() > 1e-6
 
 
 def test_what_depends_on_the_state_in_other_ways_is_refused():

@@ -150,14 +150,21 @@ def test_a_particle_that_moves_too_far_in_one_step_is_a_failure():
     assert (simulate(gas(skin=0.19), 3 * Q, h=0.05).status == 0).all()
 
 
+def test_forces_inside_of_equations_run_on_the_plain_engine():
+    system, start = gas(), hx.start(gas(), Q)
+    assert "plain, since 'llvm' cannot translate" in repr(hx.explain(system, hx.Lobatto(3), n=9))
+    with pytest.raises(hx.InputError, match=r"cannot translate .*engine='auto' runs it on the plain XLA engine"):
+        hx.simulate(system, hx.Lobatto(3), start, t1=0.1, h=0.1, engine="llvm")
+
+
 def test_paths_have_lists_of_their_own_and_bits_do_not_depend_on_others():
     system = gas(skin=0.19)
     q = np.stack([Q, Q + 0.01, 3 * Q])
     run = simulate(system, q, h=0.05, observe={"H": hx.Mean(system.energy, over="time")})
     alone = simulate(system, q[1], h=0.05)
     np.testing.assert_array_equal(run.q[1], alone.q[0])
-    assert run.engine == "plain"
-    assert "neighbour lists" in run.reason
+    assert run.engine == "llvm"
+    assert "lists of neighbours" in run.reason
     assert "pairs(cutoff=1.5" in repr(run)
     np.testing.assert_allclose(run.observed["H"].mean[2], 0.5, rtol=1e-13)
 

@@ -260,7 +260,7 @@ class PairList(Made):
             )
         terms = jnp.where(within, values, 0.0)
         # Of each particle first: then the sum does not depend on where in the list a pair is.
-        energies = jnp.zeros(len(x), terms.dtype).at[self.i].add(terms)
+        energies = jnp.zeros(len(x), terms.dtype).at[self.i].add(terms, mode="promise_in_bounds")
         moved = self._moved(q)
         spoilt = jnp.where(self.reaches(moved), 0.0, jnp.nan).astype(x.dtype)
         return jnp.sum(energies) + spoilt * jnp.sum(moved)  # squares, so that second derivatives are spoilt, too

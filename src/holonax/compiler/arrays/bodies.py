@@ -10,8 +10,8 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from holonax.compiler.arrays.loops import Store
 from holonax.compiler.arrays.solve import Found
+from holonax.compiler.arrays.statements import Store
 from holonax.compiler.arrays.values import Array, Combined, Fixed, Formula, Given, Joined, Ref, Selected, Table
 from holonax.compiler.ir.graph import Build, Node, combined, evaluated
 from holonax.compiler.ir.target import Expansions
@@ -75,7 +75,7 @@ class Body:
                 return combined(lambda x, y: self.build(array.operation, x, y), terms)
             case Selected():
                 index = self.value(Ref(array.index.array, array.index.table[table]))
-                return self._load(Load(array.source.array, array.source.table, index))
+                return self._load(Load(array.whole, np.arange(array.whole.size), index))
         raise TypeError(f"{type(array).__name__} has no formula")
 
     def _load(self, load: Load) -> Node:
@@ -91,13 +91,20 @@ class Body:
             arguments = [known[x] for x in node.args]
             if node.name in self.expansions:
                 return self.expansions[node.name](self.build, *arguments)
+            load = self.loads.get(node)
+            if load is not None and load.by_path is not None and known[load.by_path] is not load.by_path:
+                return self._load(load._replace(by_path=known[load.by_path]))
             return self.build.shared(node.name, node.dtype, tuple(arguments)) if arguments else node
 
-        return evaluated(nodes, known, lambda node: node.args, value)
+        return evaluated(nodes, known, self._sources, value)
 
+    def _sources(self, node: Node) -> tuple[Node, ...]:
+        """What comes before: also the numbers by which entries are loaded."""
+        load = self.loads.get(node)
+        return node.args if load is None or load.by_path is None else (load.by_path,)
 
-def operations_for(nodes: list[Node]) -> list[Node]:
-    """All operations and inputs that some nodes need, operands first."""
-    order: dict[Node, Node] = {}
-    evaluated(nodes, order, lambda node: node.args, lambda node: node)
-    return [node for node in order if not node.is_constant]
+    def operations_for(self, nodes: list[Node]) -> list[Node]:
+        """All operations and inputs that some nodes need, operands first."""
+        order: dict[Node, Node] = {}
+        evaluated(nodes, order, self._sources, lambda node: node)
+        return [node for node in order if not node.is_constant]

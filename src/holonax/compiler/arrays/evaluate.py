@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holonax.compiler.arrays.values import Array, Combined, Fixed, Formula, Joined, Ref, Selected
+from holonax.compiler.arrays.values import Array, Combined, Fixed, Formula, Joined, Ref, Scattered, Selected
 
 REDUCTIONS = {
     "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
@@ -44,5 +44,9 @@ def _value(array: Array, known: dict[Array, np.ndarray]) -> np.ndarray:
                 whole[places] = of(part)
             return whole
         case Selected():
-            return of(array.source)[of(array.index)]
+            return known[array.whole][of(array.index)]
+        case Scattered():
+            total = np.zeros(array.size + 1, array.dtype)
+            np.add.at(total, of(array.index), of(array.terms))
+            return total[:-1]
     raise KeyError(f"{type(array).__name__} has no value of its own")

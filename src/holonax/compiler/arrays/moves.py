@@ -16,8 +16,9 @@ from jax import lax
 from jax.extend.core import Primitive
 
 from holonax.compiler.arrays.kinds import Kind
+from holonax.compiler.arrays.lists import gather_by_path, scatter_by_path
 from holonax.compiler.arrays.translate import Translation, handler
-from holonax.compiler.arrays.values import Ref, Selected, Table, fixed, known_values
+from holonax.compiler.arrays.values import Ref, Table, fixed, known_values
 from holonax.compiler.frontend.translate import PRIMITIVES, array_of, look, sizes_of_scan, translate_closed
 from holonax.compiler.ir.graph import Build, Node, Untranslatable
 from holonax.mechanics import noise
@@ -96,42 +97,12 @@ def _constant(ref: Ref) -> np.ndarray:
 @handler("gather")
 def _gather(translation: Translation, equation: Any, x: Ref, indices: Ref) -> Ref:
     if known_values(indices) is None:
-        return _gather_by_path(translation, equation, x, indices)
+        return gather_by_path(translation, equation, x, indices)
     parameters = {**equation.params, "fill_value": -1}
     numbers = np.asarray(lax.gather_p.bind(np.asarray(x.table), _constant(indices), **parameters))
     if (numbers < 0).any():
         raise Untranslatable("an index out of range")
     return Ref(x.array, numbers.astype(np.int64))
-
-
-def _gather_by_path(translation: Translation, equation: Any, x: Ref, indices: Ref) -> Ref:
-    """Whole rows of an array at numbers that the path knows, such as those of a list of neighbours."""
-    numbers, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
-    shape = x.table.shape
-    simple = numbers.start_index_map == (0,) == numbers.collapsed_slice_dims and not numbers.operand_batching_dims
-    rows = indices.table.shape[:-1]
-    if (
-        not simple
-        or sizes[1:] != shape[1:]
-        or numbers.offset_dims != tuple(range(len(rows), len(rows) + len(shape) - 1))
-    ):
-        raise Untranslatable("an index that depends on the state, other than rows of an array")
-    width = prod(shape[1:])
-    places = _each_of_row(translation, indices[..., 0], shape[0], width)
-    chosen = Selected(Ref(x.array, x.table.reshape(-1)), places)
-    return Ref(chosen, np.arange(chosen.size).reshape(*rows, *shape[1:]))
-
-
-def _each_of_row(translation: Translation, number: Ref, rows: int, width: int) -> Ref:
-    """Numbers of the entries of rows, kept inside of the array."""
-    whole = number.array.dtype
-    low, high = (fixed(np.asarray(x, whole)) for x in (0, rows - 1))
-    inside = translation.operation("minimum", translation.operation("maximum", number, low), high)
-    begin = translation.operation("multiply", inside, fixed(np.asarray(width, whole)))
-    flat = begin.flat
-    every = Ref(flat.array, np.repeat(flat.table, width))
-    offsets = fixed(np.tile(np.arange(width, dtype=whole), flat.table.size))
-    return translation.operation("add", every, offsets)
 
 
 @handler("dynamic_slice")
@@ -153,6 +124,8 @@ def _dynamic_update(translation: Translation, equation: Any, x: Ref, update: Ref
 
 @handler("scatter-add", "scatter_add", "scatter")
 def _scatter(translation: Translation, equation: Any, x: Ref, indices: Ref, updates: Ref) -> Ref:
+    if known_values(indices) is None and equation.primitive.name != "scatter":
+        return scatter_by_path(translation, equation, x, indices, updates)
     targets = _targets(equation, x, _constant(indices), updates)
     if equation.primitive.name == "scatter":
         old, new = _numbered((x, updates))

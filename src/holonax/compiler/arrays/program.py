@@ -9,15 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import jax
 import numpy as np
 
 from holonax.compiler.arrays import equations, factors, moves  # noqa: F401 - they register translations
 from holonax.compiler.arrays.commoning import kept_arrays
-from holonax.compiler.arrays.loops import ArrayLoop, Fusion, Iterations, Reduction, Statement, consumers, read_by, reads
+from holonax.compiler.arrays.loops import Fusion, consumers
 from holonax.compiler.arrays.solve import Solve, home, in_memory
+from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Reduction, Scatter, Statement, read_by, reads
 from holonax.compiler.arrays.translate import Translation
 from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, fixed
 from holonax.compiler.frontend.step import trace
@@ -67,7 +68,8 @@ class ArrayProgram:
         track: arrays before the step, in the order of the leaves of a `Track`.
         results: the same after it.
         kept: further arrays that a step leaves for the next one, with what they are after it.
-        fixed: what does not change during a run, by name.
+        fixed: what does not change during a call, by name.
+        parameters: those of it that are parameters, in the order of the leaves of a dictionary of them.
         solves: the equations of the step.
         begin: computes what is kept before the first step.
         step: the step itself.
@@ -80,6 +82,7 @@ class ArrayProgram:
     results: list[Joined]
     kept: dict[Array, Joined]
     fixed: dict[str, Given]
+    parameters: list[Given]
     solves: list[Solve]
     begin: Part = field(init=False)
     step: Part = field(init=False)
@@ -102,10 +105,10 @@ def _count_loops(statement: Statement) -> int:
     return sum(map(_count_loops, (*statement.judge, *statement.improve, *statement.update)))
 
 
-def compile_arrays(system: System, method: Method, n: int, dtype: str) -> ArrayProgram:
-    """The program of one step; `Untranslatable` says why there is none."""
+def compile_arrays(system: System, method: Method, n: int, dtype: str, values: dict[str, Any]) -> ArrayProgram:
+    """The program of one step, for parameters of these shapes and types; `Untranslatable` says why there is none."""
     begin = time.perf_counter()
-    traced = trace(system, method, n, dtype, trial=True)
+    traced = trace(system, method, n, dtype, trial=True, values=values)
     traced_at = time.perf_counter()
     leaves = jax.tree.leaves(traced.track)
     names = [f"track{i}" for i in range(len(leaves))]
@@ -116,14 +119,16 @@ def compile_arrays(system: System, method: Method, n: int, dtype: str) -> ArrayP
         "key": Given(2, "uint32", "key"),
         "path": Given(2, "uint32", "path"),
     }
-    given |= {f"parameter {name}": Given(x.size, dtype, name) for name, x in sorted(traced.parameters.items())}
+    kinds = jax.tree.leaves(values)
+    parameters = [Given(x.size, x.dtype.name, f"parameter{i}") for i, x in enumerate(kinds)]
+    given |= {x.name: x for x in parameters}
     translation = Translation()
     status = track[len(jax.tree.leaves(traced.track.state))]
     translation.alive = translation.operation("equal", status.one, fixed(np.asarray(Status.CONVERGED, status.dtype)))
     tracked = [_shaped(x, leaf.shape) for x, leaf in zip(track, leaves, strict=True)]
     single = [given["step"].one, given["h"].one, given["key"].all, given["path"].all]
-    values = [_shaped(given[f"parameter {name}"], x.shape) for name, x in sorted(traced.parameters.items())]
-    stays, *others = look(translation.closed(traced.ahead, [*tracked, *single, *values]))
+    own = [_shaped(x, kind.shape) for x, kind in zip(parameters, kinds, strict=True)]
+    stays, *others = look(translation.closed(traced.ahead, [*tracked, *single, *own]))
     ahead, failure = others[: len(leaves)], others[len(leaves) :]
     back = look(translation.closed(traced.back, [*tracked, *failure, single[0]]))
     results = [
@@ -132,11 +137,10 @@ def compile_arrays(system: System, method: Method, n: int, dtype: str) -> ArrayP
     ]
     translated_at = time.perf_counter()
     wanted: list[Array] = [x for x in results if x.size]
-    constant = {x for name, x in given.items() if name.startswith("parameter ")}
-    found = kept_arrays(translation, consumers(wanted)[0], track[0], ahead[0], constant)
+    found = kept_arrays(translation, consumers(wanted)[0], track[0], ahead[0], set(parameters))
     kept = {x: in_memory(translation.operation("select", stays, x.all, end)) for x, end in found.items()}
     wanted += kept.values()
-    program = ArrayProgram(n, dtype, track, results, kept, given, translation.solves)
+    program = ArrayProgram(n, dtype, track, results, kept, given, parameters, translation.solves)
     program.begin = Part.of([*kept], (), {*kept})
     program.step = Part.of(wanted, kept, {*results, *kept, *kept.values()})
     program.seconds = {
@@ -190,7 +194,7 @@ def _accesses(statements: list[Statement], stored: set[Array], clock: list[int])
                 for store in statement.stores:
                     yield now, now, store.array
                     yield from ((now, now, x) for x in read_by(store, stored) if _in_frame(x))
-            case Reduction():
+            case Reduction() | Scatter():
                 yield now, now, statement.array
                 yield from ((now, now, x) for x in reads(statement.array.all, stored) if _in_frame(x))
             case Iterations():

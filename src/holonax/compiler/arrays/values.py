@@ -183,9 +183,9 @@ class Joined(Array):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Selected(Array):
-    """Entries of an array at numbers that the path knows: entry i is entry `index[i]` of `source`."""
+    """Entries of an array in memory at numbers that the path knows: entry i is entry `index[i]` of `whole`."""
 
-    source: Ref
+    whole: Array
     index: Ref
 
     @property
@@ -196,12 +196,35 @@ class Selected(Array):
     @property
     def dtype(self) -> str:  # type: ignore[override]
         """That of the source."""
-        return self.source.array.dtype
+        return self.whole.dtype
 
     @property
     def operands(self) -> tuple[Ref, ...]:
         """The source and the numbers."""
-        return self.source, self.index
+        return self.whole.all, self.index
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Scattered(Array):
+    """Sums of terms at numbers that the path knows: entry i is the sum, in order, of the terms whose `index` is i.
+
+    Numbers are from 0 to `size`; terms with the last one are left out.
+    """
+
+    terms: Ref
+    index: Ref
+    size: int
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        """That of the terms."""
+        return self.terms.array.dtype
+
+    @property
+    def operands(self) -> tuple[Ref, ...]:
+        """The terms and their numbers."""
+        return self.terms, self.index
 
 
 def fixed(values: Any) -> Ref:

@@ -40,13 +40,15 @@ class Traced(NamedTuple):
     trial: bool
 
 
-def trace(system: System, method: Method, n: int, dtype: str, trial: bool) -> Traced:
-    """Let JAX trace a step; a `trial` of it if asked."""
+def trace(
+    system: System, method: Method, n: int, dtype: str, trial: bool, values: dict[str, Any] | None = None
+) -> Traced:
+    """Let JAX trace a step; a `trial` of it if asked; for parameters of these types, if not for the system's."""
     one, word = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((2,), np.uint32)
     vector, whole = jax.ShapeDtypeStruct((n,), dtype), jax.ShapeDtypeStruct((), np.int32)
     counts = jax.ShapeDtypeStruct((len(method.outcomes),), np.int32)
     track = Track(State(vector, vector, vector), Fate(whole, whole, one, whole, counts))
-    values = kinds(system.parameters, n, dtype)
+    values = kinds(system.parameters, n, dtype) if values is None else values
 
     def ahead(track: Track, number: Any, h: Any, key: Any, path: Any, values: Any) -> tuple:
         return try_step(system.given(values), method, track, key, path, number, h)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from holonax.compiler.arrays.bodies import Body, Load, operations_for
+from holonax.compiler.arrays.bodies import Body, Load
 from holonax.compiler.arrays.program import ROUND
 from holonax.compiler.arrays.values import Array, Fixed, Table
 from holonax.compiler.ir.graph import Node
@@ -67,7 +67,7 @@ class BodyEmitter(Instructions):
     def body(self, body: Body, nodes: list[Node], position: str) -> list[str]:
         """The instructions for the round at a position; the names of the values of some nodes."""
         names, self.names = self.names, {}
-        for node in operations_for(nodes):
+        for node in body.operations_for(nodes):
             if node in body.loads:
                 self.names[node] = self.load(body.loads[node], position)
             else:
@@ -101,7 +101,7 @@ class BodyEmitter(Instructions):
             return self._load_fixed(load.array, load.table, position)
         kind, base = memory_type(load.array.dtype), self.pointer(load.array)
         if load.by_path is not None:
-            value = self._gather_by_lane(kind, base, self.name(load.by_path), load.by_path.dtype)
+            value = self._gather(kind, base, self.places_of_lanes(self.name(load.by_path), load.by_path.dtype))
         else:
             place, contiguous = self.place(load.table, position)
             value = self._load_memory(kind, base, place, contiguous)
@@ -136,17 +136,15 @@ class BodyEmitter(Instructions):
             f"call {vector} {name}(<{w} x ptr> {pointers}, i32 {align}, <{w} x i1> splat (i1 true), {vector} poison)"
         )
 
-    def _gather_by_lane(self, kind: str, base: str, index: str, dtype: str) -> str:
-        """Entries at numbers that the lanes know."""
+    def places_of_lanes(self, index: str, dtype: str) -> str:
+        """Where entries are whose numbers the lanes know."""
         w = self.width
-        wide = index
-        if dtype == "int32":
-            wide = self.put(f"sext <{w} x i32> {index} to <{w} x i64>")
-        if self.paths > 1:
-            scaled = self.put(f"mul <{w} x i64> {wide}, splat (i64 {self.paths})")
-            lanes = ", ".join(f"i64 {i}" for i in range(w))
-            wide = self.put(f"add <{w} x i64> {scaled}, <{lanes}>")
-        return self._gather(kind, base, wide)
+        wide = self.put(f"sext <{w} x i32> {index} to <{w} x i64>") if dtype == "int32" else index
+        if self.paths == 1:
+            return wide
+        scaled = self.put(f"mul <{w} x i64> {wide}, splat (i64 {self.paths})")
+        lanes = ", ".join(f"i64 {i}" for i in range(w))
+        return self.put(f"add <{w} x i64> {scaled}, <{lanes}>")
 
     def _load_fixed(self, array: Fixed, table: Table, position: str) -> str:
         """A known number: one for all paths of a vector."""
@@ -181,10 +179,13 @@ class BodyEmitter(Instructions):
             align = BYTES[kind] * (1 if self.paths == 1 else self.paths)
             self.lines.append(f"  store {vector} {value}, ptr {there}, align {min(align, 64)}")
             return
-        w, short = self.width, {"double": "f64", "float": "f32"}.get(kind, kind)
-        if place.isdigit():
-            place = self.splat("i64", place)
-        pointers = self.put(f"getelementptr {kind}, ptr {base}, <{w} x i64> {place}")
+        self.scatter(kind, base, self.splat("i64", place) if place.isdigit() else place, value)
+
+    def scatter(self, kind: str, base: str, places: str, value: str) -> None:
+        """Write numbers to places of their own for every lane."""
+        vector, w = f"<{self.width} x {kind}>", self.width
+        short = {"double": "f64", "float": "f32"}.get(kind, kind)
+        pointers = self.put(f"getelementptr {kind}, ptr {base}, <{w} x i64> {places}")
         name = f"@llvm.masked.scatter.v{w}{short}.v{w}p0"
         self.intrinsics.add(f"declare void {name}({vector}, <{w} x ptr>, i32, <{w} x i1>)")
         arguments = f"{vector} {value}, <{w} x ptr> {pointers}, i32 {BYTES[kind]}, <{w} x i1> splat (i1 true)"

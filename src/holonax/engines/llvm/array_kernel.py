@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from holonax.compiler.arrays.loops import ArrayLoop, Iterations, Reduction, Statement
 from holonax.compiler.arrays.program import ArrayProgram, room
 from holonax.compiler.arrays.solve import Solve, home
+from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Reduction, Scatter, Statement
 from holonax.compiler.arrays.values import Array
 from holonax.engines.llvm.array_bodies import BYTES, memory_type
 from holonax.engines.llvm.array_newton import NewtonEmitter
@@ -169,5 +169,7 @@ class ArrayKernel(NewtonEmitter):
                     self.write_loop(statement)
                 case Reduction():
                     self.write_reduction(statement)
+                case Scatter():
+                    self.write_scatter(statement)
                 case Iterations():
                     self.write_iterations(statement)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from holonax.compiler.arrays.bodies import Body
-from holonax.compiler.arrays.loops import ArrayLoop, Reduction, Store
 from holonax.compiler.arrays.program import Part
-from holonax.compiler.arrays.values import Array, Combined, Ref
+from holonax.compiler.arrays.statements import ArrayLoop, Reduction, Scatter, Store
+from holonax.compiler.arrays.values import Array, Combined, Ref, fixed
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import Node
 from holonax.engines.llvm.array_bodies import BodyEmitter, memory_type
@@ -85,9 +85,8 @@ class LoopEmitter(BodyEmitter):
         (term,) = self.body(body, [node], place)
         mask = ", ".join(f"i1 {'true' if k < rest else 'false'}" for k in range(8))
         kind = f"<8 x {self.register(node.dtype)}>"
-        neutral = self.neutral(operation, node.dtype)
-        term = self.put(f"select <8 x i1> <{mask}>, {kind} {term}, {kind} {neutral}")
-        return [self.combine(operation, node.dtype, values[0], term)]
+        total = self.combine(operation, node.dtype, values[0], term)  # fused with a product, if it is with many paths
+        return [self.put(f"select <8 x i1> <{mask}>, {kind} {total}, {kind} {values[0]}")]
 
     def _store_total(self, array: Combined, dtype: str, row: str, values: list[str]) -> None:
         if self.paths > 1:
@@ -110,6 +109,41 @@ class LoopEmitter(BodyEmitter):
         there = self.put(f"getelementptr {memory}, ptr {self.pointer(array)}, i64 {row}")
         self.lines.append(f"  store <1 x {memory}> {total}, ptr {there}")
         self.width = width
+
+    def write_scatter(self, statement: Scatter) -> None:
+        """Zeros, to which terms are added one after another, so that one path alone gives the same bits as many.
+
+        Lanes of several paths have columns of their own; lanes of one path may meet, and are added one by one.  Here a
+        sum and a product are never fused, which would round otherwise.
+        """
+        array, size = statement.array, statement.array.terms.table.size
+        self.write_loop(ArrayLoop(array.size, [Store(array, None, fixed(np.zeros(array.size, array.dtype)).flat)]))
+        body = Body(self.part.stored, FUNCTIONS)
+        nodes = body.expanded([body.value(array.terms), body.value(array.index)])
+        base, kind = self.pointer(array), memory_type(array.dtype)
+
+        def add(i: str, lanes: int) -> None:
+            term, number = self.body(body, nodes, i)
+            places = self.places_of_lanes(number, nodes[1].dtype)
+            if self.paths > 1:
+                before = self._gather(kind, base, places)
+                self.scatter(kind, base, places, self.put(f"fadd <{self.width} x {kind}> {before}, {term}"))
+                return
+            for k in range(lanes):
+                place = self.put(f"extractelement <{self.width} x i64> {places}, i64 {k}")
+                there = self.put(f"getelementptr {kind}, ptr {base}, i64 {place}")
+                own = self.put(f"extractelement <{self.width} x {kind}> {term}, i64 {k}")
+                total = self.put(f"fadd {kind} {self.put(f'load {kind}, ptr {there}')}, {own}")
+                self.lines.append(f"  store {kind} {total}, ptr {there}")
+
+        def round_(i: str, _: list[str]) -> list[str]:
+            add(i, self.entries)
+            return []
+
+        full = size // self.entries * self.entries
+        loop(self, "0", str(full), [], round_, step=self.entries)
+        if full < size:
+            add(str(full), size - full)
 
     def register(self, dtype: str) -> str:
         """The type of a number in a register."""

@@ -6,8 +6,8 @@ from abc import abstractmethod
 
 import numpy as np
 
-from holonax.compiler.arrays.loops import ArrayLoop, Iterations, Statement, Store
 from holonax.compiler.arrays.solve import NOT_SOLVED, Solve
+from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Statement, Store
 from holonax.compiler.arrays.values import Ref
 from holonax.engines.llvm.array_loops import LoopEmitter
 from holonax.numerics.tape import Tape

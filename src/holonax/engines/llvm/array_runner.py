@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
@@ -17,6 +17,7 @@ from holonax.engines.base import Runner, cores, path_numbers
 from holonax.engines.llvm.array_kernel import KERNEL, SLOT, ArrayKernel
 from holonax.engines.llvm.machine import compile_module
 from holonax.engines.plain import PlainRunner
+from holonax.inputs.parameters import kinds
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import IN_DOUBT, Fate, Track, begin
@@ -30,9 +31,24 @@ ALIGNMENT = 64
 
 def _memory(numbers: int) -> np.ndarray:
     """Room for so many numbers, beginning where a line of the cache does."""
-    raw = np.zeros(numbers * SLOT + 2 * ALIGNMENT * 8, np.uint8)
+    size = numbers * SLOT + ALIGNMENT * 8
+    raw = np.zeros(size + ALIGNMENT, np.uint8)
     offset = -raw.ctypes.data % ALIGNMENT
-    return raw[offset:]
+    return raw[offset : offset + size]
+
+
+def _copied(memory: np.ndarray) -> np.ndarray:
+    copy = _memory((len(memory) - ALIGNMENT * 8) // SLOT)
+    copy[:] = memory
+    return copy
+
+
+def _of_paths(parameters: Mapping[str, Any], paths: range) -> dict[str, Any]:
+    return jax.tree.map(lambda x: x[paths.start : paths.stop], dict(parameters))
+
+
+def _shapes(values: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+    return tuple(x.shape for x in jax.tree.leaves(values))
 
 
 @final
@@ -42,7 +58,7 @@ class Code:
     def __init__(self, program: ArrayProgram, paths: int) -> None:
         kernel = ArrayKernel(program, paths)
         text = kernel.text()
-        self.paths, self.kernel = paths, kernel
+        self.program, self.paths, self.kernel = program, paths, kernel
         self.data = kernel.data  # kept alive
         self.tables = np.array([x.ctypes.data for x in self.data], np.uint64)
         address, self.compiler = compile_module(text, KERNEL)
@@ -66,36 +82,48 @@ class Vector:
     track: np.ndarray
     other: np.ndarray
     fixed: np.ndarray
+    parameters: dict[str, Any]  # of the paths, in `fixed`
 
 
 @final
 class ArrayRunner(Runner):
-    """Eight paths in a vector where there are as many, otherwise one by one, with the same bits."""
+    """Eight paths in a vector where there are as many, otherwise one by one, with the same bits.
+
+    Programs are compiled for shapes of parameters: that of lists, whose lengths are known when they are made, when the
+    first of a length is met.
+    """
 
     name = "llvm"
     sparse = True
     chunk = PATHS
     grain = 1
 
-    def __init__(self, system: System, method: Method, n: int, dtype: str, length: str) -> None:
-        self.how = f"with loops over arrays, for {length} would take too long"
+    def __init__(self, system: System, method: Method, n: int, dtype: str, reason: str) -> None:
+        self.how = f"with loops over arrays, for {reason}"
         self.system, self.method, self.n, self.dtype = system, method, n, dtype
-        self.program = compile_arrays(system, method, n, dtype)
+        values = kinds(system.parameters, n, dtype)
+        self.program = compile_arrays(system, method, n, dtype, values)
+        self.programs = {_shapes(values): self.program}
         self.workers = cores()
         self.lock = threading.Lock()
-        self.codes: dict[int, Code] = {}
+        self.codes: dict[tuple[ArrayProgram, int], Code] = {}
 
     @property
     def lanes(self) -> str:
         """How paths share the work."""
         return f"{PATHS} paths in a vector or one by one, {cores()} cores"
 
-    def code(self, paths: int) -> Code:
-        """Compiled when it is first needed."""
+    def code(self, paths: int, values: dict[str, Any]) -> Code:
+        """For parameters of so many paths; compiled when it is first needed."""
+        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), values)
+        shapes = _shapes(one)
         with self.lock:
-            if paths not in self.codes:
-                self.codes[paths] = Code(self.program, paths)
-            return self.codes[paths]
+            if shapes not in self.programs:
+                self.programs[shapes] = compile_arrays(self.system, self.method, self.n, self.dtype, one)
+            key = self.programs[shapes], paths
+            if key not in self.codes:
+                self.codes[key] = Code(*key)
+            return self.codes[key]
 
     @cached_property
     def plain(self) -> PlainRunner:
@@ -112,10 +140,18 @@ class ArrayRunner(Runner):
 
     def _tracked(self, group: Vector) -> list[np.ndarray]:
         """The track of a group: one view (size, paths) for each leaf."""
-        kernel = group.code.kernel
-        return [self._view(group.code, group.track, kernel.track[x], x.size, x.dtype) for x in self.program.track]
+        code = group.code
+        return [self._view(code, group.track, code.kernel.track[x], x.size, x.dtype) for x in code.program.track]
 
-    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> list[Vector]:
+    def _fixed(self, code: Code, values: dict[str, Any]) -> np.ndarray:
+        """Memory of what does not change during a call, with these parameters."""
+        fixed = _memory(code.kernel.fixed_size * code.paths)
+        for array, value in zip(code.program.parameters, jax.tree.leaves(values), strict=True):
+            view = self._view(code, fixed, code.kernel.fixed[array], array.size, array.dtype)
+            view[:] = np.reshape(value, (code.paths, -1)).T
+        return fixed
+
+    def begin(self, states: State, parameters: Mapping[str, Any]) -> list[Vector]:
         """Groups of paths at their start."""
         state = State(*(np.asarray(x, self.dtype) for x in states))
         leaves = jax.tree.leaves(begin(state, len(self.method.outcomes)))
@@ -123,18 +159,23 @@ class ArrayRunner(Runner):
         size = PATHS if paths == PATHS else 1
         groups = []
         for first in range(0, paths, size):
-            code = self.code(size)
-            kernel, own = code.kernel, range(first, first + size)
-            group = Vector(
-                code, own, *(_memory(k * size) for k in (kernel.track_size, kernel.track_size, kernel.fixed_size))
-            )
+            own = range(first, first + size)
+            values = _of_paths(parameters, own)
+            code = self.code(size, values)
+            track, other = (_memory(code.kernel.track_size * size) for _ in range(2))
+            group = Vector(code, own, track, other, self._fixed(code, values), values)
             for view, leaf in zip(self._tracked(group), leaves, strict=True):
                 view[:] = np.reshape(leaf[first : first + size], (size, -1)).T
-            for name, value in parameters.items():
-                array = self.program.fixed[f"parameter {name}"]
-                view = self._view(code, group.fixed, kernel.fixed[array], array.size, array.dtype)
-                view[:] = np.reshape(value[first : first + size], (size, -1)).T
             groups.append(group)
+        return groups
+
+    def renewed(self, carried: list[Vector], parameters: Mapping[str, Any]) -> list[Vector]:
+        """Other values of some parameters; tracks lie in memory alike whatever the shapes of parameters are."""
+        groups = []
+        for group in carried:
+            values = group.parameters | _of_paths(parameters, group.paths)
+            code = self.code(group.code.paths, values)
+            groups.append(replace(group, code=code, fixed=self._fixed(code, values), parameters=values))
         return groups
 
     def advance(
@@ -152,6 +193,8 @@ class ArrayRunner(Runner):
         rows = stop // stride - first // stride
         numbers = path_numbers(paths, carried[-1].paths.stop)
         q, p = (np.empty((rows, len(numbers), self.n), self.dtype) for _ in range(2))
+        if self.system.recipes:  # steps may be repeated with other lists
+            carried = [replace(group, track=_copied(group.track)) for group in carried]
         for group in carried:
             own = slice(group.paths.start, group.paths.stop)
             buffer = self._advance_group(group, numbers[own], seed, h, first, stop, stride, offset)
@@ -168,7 +211,7 @@ class ArrayRunner(Runner):
             "path": np.array([paths & np.uint64(0xFFFFFFFF), paths >> np.uint64(32)]),
         }
         for name, value in values.items():
-            array = self.program.fixed[name]
+            array = code.program.fixed[name]
             view = self._view(code, group.fixed, kernel.fixed[array], array.size, array.dtype)
             view[:] = value if value.ndim == 2 else value[:, None]
         rows = stop // stride - first // stride
@@ -194,12 +237,7 @@ class ArrayRunner(Runner):
         for lane in np.flatnonzero(status[0] == IN_DOUBT).tolist():
             status[0, lane] = 0
             track = self._alone(views, lane)
-            kernel = group.code.kernel
-            values: dict[str, Any] = {}
-            for name, shape in ((name, np.shape(x)) for name, x in self.system.parameters.items()):
-                array = self.program.fixed[f"parameter {name}"]
-                view = self._view(group.code, group.fixed, kernel.fixed[array], array.size, array.dtype)
-                values[name] = np.reshape(view[:, lane], (1, *shape))
+            values = _of_paths(group.parameters, range(lane, lane + 1))
             number, plain = int(paths[lane]), self.plain
             (_, track), _, _ = plain.advance(
                 (values, track), range(number, number + 1), seed, h, step, step + 1, step + 2, offset

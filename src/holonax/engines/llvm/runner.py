@@ -144,10 +144,12 @@ class LlvmRunner(LaneRunner):
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner | ArrayRunner:
     """Trace, fold and compile: as single numbers, or with loops over arrays where these would be too many."""
+    if system.recipes:
+        return ArrayRunner(system, method, n, dtype, "lists of neighbours change on the way")
     try:
         return LlvmRunner(compile_step(system, method, n, dtype, TARGET, times=1))
     except TooLong as length:
         try:
-            return ArrayRunner(system, method, n, dtype, str(length))
+            return ArrayRunner(system, method, n, dtype, f"{length} would take too long")
         except Untranslatable:
             return LlvmRunner(compile_step(system, method, n, dtype, TARGET))
