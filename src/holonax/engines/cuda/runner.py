@@ -47,10 +47,10 @@ def lanes(program: Program) -> str:
     return f"a thread per path, {THREADS} in a block"
 
 
-WORKERS = 16
+WORKERS = 8
 """Chunks at a time, each with a stream of its own: while one is copied or stored, the device computes others."""
 
-CHUNK, LEAST = 2**18, 2**16
+CHUNK, LEAST = 2**19, 2**16
 """Paths in a chunk: at most, for the host is to be busy with some while the device computes others; and at least, where
 there are so many, for a chunk costs the host about a millisecond."""
 

@@ -42,6 +42,10 @@ class BodyEmitter(Instructions):
         self.tables: dict[Any, int] = {}  # type: ignore[assignment]
         self.data: list[np.ndarray] = []  # what the tables are, by their number
 
+    def put(self, expression: str) -> str:
+        """An instruction; products and sums stay apart, or one path alone might be rounded in another way than many."""
+        return super().put(expression.replace(" contract ", " "))
+
     @property
     def entries(self) -> int:
         """Entries in a vector."""
