@@ -341,3 +341,19 @@ def test_what_depends_on_the_state_in_other_ways_is_refused():
     system = hx.System(lambda q, v: 0.5 * v @ v - jnp.sort(q)[0], n=24)
     with pytest.raises(Untranslatable, match="sort"):
         ArrayRunner(system.form, hx.EulerA(), 24, "float64", "a test")
+
+
+@pytest.mark.parametrize("paths", [1, PATHS])
+def test_single_precision_with_constants_of_double_precision(paths):
+    """As in users' functions: `jnp.zeros` is of double precision, whatever q is."""
+
+    def rods(q):
+        return jnp.sum(jnp.diff(jnp.concatenate([jnp.zeros((1, 3)), q.reshape(9, 3)]), axis=0) ** 2, axis=1) - 1.0
+
+    system = hx.System(lambda q, v: 0.5 * v @ v - 0.25 * jnp.sum(q), rods, lambda q: 0.1 * q, n=27)
+    start = hx.start(system, hx.systems.chain(9).start.q)
+    runner = ArrayRunner(system.form, hx.EulerA(), 27, "float32", "a test")
+    q, _, fate = ran(runner, system, start, paths, 8)
+    assert q.dtype == np.float32
+    assert not fate.status.any()
+    assert np.abs(jax.vmap(system.g)(q[-1].astype(float))).max() < 1e-5

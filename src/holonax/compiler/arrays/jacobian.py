@@ -44,7 +44,9 @@ class Differentiation:
     def __init__(self, translation: Translation, unknowns: Given) -> None:
         self.translation, self.unknowns = translation, unknowns
         numbers = np.arange(unknowns.size)
-        self.known: dict[Array, list[Group]] = {unknowns: [Group(numbers, numbers, fixed(np.ones(unknowns.size)))]}
+        self.known: dict[Array, list[Group]] = {
+            unknowns: [Group(numbers, numbers, fixed(np.ones(unknowns.size, unknowns.dtype)))]
+        }
         self.dependent: dict[Array, bool] = {unknowns: True}
 
     def depends(self, array: Array) -> bool:
@@ -109,9 +111,9 @@ class Differentiation:
                 result.append(Group(own.rows, own.columns, entries))
         return result
 
-    def product(self, x: Ref, y: Ref) -> Ref:
-        """Of two vectors; formulas of products with ones fold."""
-        return self.translation.operation("multiply", x, y)
+    def product(self, slope: Ref, entries: Ref) -> Ref:
+        """Of two vectors, of the type of the first; formulas of products with ones fold."""
+        return self.translation.operation("multiply", slope, self.translation.converted(entries, slope.array.dtype))
 
     def _merged(self, groups: list[Group]) -> list[Group]:
         """Groups at the same places are one; what is zero is left out."""

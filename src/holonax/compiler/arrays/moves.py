@@ -23,6 +23,9 @@ from holonax.compiler.frontend.translate import PRIMITIVES, array_of, look, size
 from holonax.compiler.ir.graph import Build, Node, Untranslatable
 from holonax.mechanics import noise
 
+MOST_LENGTHS = 16
+"""Lengths of sums that have a loop each."""
+
 MOST_ROUNDS = 64
 """Of a loop in a user's function, which is written out."""
 
@@ -162,6 +165,8 @@ def sums_by_target(translation: Translation, terms: Ref, targets: Table, size: i
     order = order[np.searchsorted(targets[order], 0) :]
     counts = np.bincount(targets[order], minlength=size)
     begins = np.cumsum(counts) - counts
+    if len(np.unique(counts)) > MOST_LENGTHS:
+        return _sums_of_blocks(translation, terms[order], counts, begins)
     parts: list[Ref] = [fixed(np.zeros(1, terms.array.dtype))]
     table = np.zeros(size, np.int64)
     used = 1
@@ -172,6 +177,20 @@ def sums_by_target(translation: Translation, terms: Ref, targets: Table, size: i
         table[rows] = used + np.arange(len(rows))
         used += len(rows)
     return translation.joined(parts, table)
+
+
+def _sums_of_blocks(translation: Translation, terms: Ref, counts: Table, begins: Table) -> Ref:
+    """Sums of many different lengths, of terms in order: first of up to so many terms, then of these.
+
+    A loop for each length would be as many loops as there are particles, where each pair of them is named once.
+    """
+    rows = np.repeat(np.arange(len(counts)), counts)
+    block = (np.arange(len(rows)) - begins[rows]) // MOST_LENGTHS
+    first = np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(block) != 0)))
+    partial = sums_by_target(
+        translation, terms, np.repeat(np.arange(len(first)), np.diff(np.append(first, len(rows)))), len(first)
+    )
+    return sums_by_target(translation, partial, rows[first], len(counts))
 
 
 # Reductions and products.

@@ -85,7 +85,7 @@ def reads(ref: Ref, stored: set[Array], seen: dict[Array, list[Table]] | None = 
         case Formula():
             operands = [Ref(x.array, x.table[ref.table]) for x in ref.array.arguments]
         case Combined():
-            operands = [Ref(ref.array.terms.array, column) for column in ref.array.terms.table[ref.table].T]
+            operands = [Ref(ref.array.terms.array, ref.array.terms.table[ref.table].reshape(-1))]
         case Selected():
             found[ref.array.whole].append(np.arange(ref.array.whole.size))
             operands = [Ref(ref.array.index.array, ref.array.index.table[ref.table])]

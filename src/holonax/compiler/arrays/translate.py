@@ -46,6 +46,10 @@ def handler(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+MOST_COLUMNS = 16
+"""Terms of a sum up to which it is looked for pieces of joined arrays."""
+
+
 @final
 class Translation:
     """Makes arrays; equal ones are the same object (hash-consing)."""
@@ -128,20 +132,25 @@ class Translation:
             return Ref(terms.array, rows.reshape(shape))
         if (values := known_values(terms)) is not None:
             return fixed(REDUCTIONS[name].reduce(values, axis=-1))
-        by_columns = [Ref(terms.array, column) for column in rows.T]
-        if isinstance(terms.array, Joined) and (parted := piecewise(by_columns)) is not None:
-            parts = []
-            for where in parted:
-                columns = [of_piece(column, where) for column in by_columns]
-                if any(column.array is not columns[0].array for column in columns):
-                    break
-                parts.append(self.combined(name, Ref(columns[0].array, np.stack([x.table for x in columns], 1))))
-            else:
-                return self.joined(parts, np.argsort(np.concatenate(parted)).reshape(shape))
+        if isinstance(terms.array, Joined) and width <= MOST_COLUMNS and (result := self._by_pieces(name, terms, rows)):
+            return Ref(result.array, result.table.reshape(shape))
         key = (name, terms.array, rows.tobytes(), width)
         if key not in self.known:
             self.known[key] = Combined(name, Ref(terms.array, rows))
         return Ref(self.known[key], np.arange(len(rows)).reshape(shape))
+
+    def _by_pieces(self, name: str, terms: Ref, rows: Table) -> Ref | None:
+        """Rows combined, piece by piece, where all terms of a row belong to one part of a joined array."""
+        by_columns = [Ref(terms.array, column) for column in rows.T]
+        if (parted := piecewise(by_columns)) is None:
+            return None
+        parts = []
+        for where in parted:
+            columns = [of_piece(column, where) for column in by_columns]
+            if any(column.array is not columns[0].array for column in columns):
+                return None
+            parts.append(self.combined(name, Ref(columns[0].array, np.stack([x.table for x in columns], 1))))
+        return self.joined(parts, np.argsort(np.concatenate(parted)))
 
     def joined(self, parts: list[Ref], table: Table) -> Ref:
         """Entries of several arrays, numbered through from the first part to the last, in the shape of the table."""
