@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=  # tests start many processes, and each would compile every module that it imports
 MAKEFLAGS += --jobs=2  # `lint` computes while `wheel` waits for the network
 
-.PHONY: demo check test lint wheel study corpus campaign signals resources bench bench-gpu clean
+.PHONY: demo check test lint wheel study corpus campaign signals resources bench bench-gpu docs dist clean
 .DELETE_ON_ERROR:
 
 .venv/ready: pyproject.toml
@@ -14,7 +14,7 @@ MAKEFLAGS += --jobs=2  # `lint` computes while `wheel` waits for the network
 	touch $@
 
 demo: .venv/ready  ## the paper's pendulum with every method
-	$(BIN)/python -m examples.demo
+	$(BIN)/holonax demo --full
 
 FAST := tests/test_architecture.py tests/methods/test_tableau.py tests/methods/test_parse.py tests/inputs/test_campaign.py \
 	tests/mechanics/test_start.py tests/numerics/test_elementary.py tests/numerics/test_whole.py tests/compiler/test_lanes.py
@@ -37,6 +37,20 @@ wheel: .venv/ready  ## build a wheel, install it in an empty environment, run th
 	$(BIN)/pip --python .wheel-env install --quiet --no-compile dist/*.whl
 	$(BIN)/python tests/readme.py > .wheel-env/example.py
 	cd .wheel-env && bin/python -I example.py
+
+dist: .venv/ready  ## the wheel and the source distribution, checked as the package index would
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
+.venv/docs: .venv/ready
+	$(BIN)/pip install --quiet --no-compile --editable '.[docs]'
+	touch $@
+
+docs: .venv/docs  ## the site in out/site: every page run, warnings are errors, no dead links (minutes)
+	rm -rf out/site out/jupyter_execute docs/api
+	$(BIN)/sphinx-build -q -W --keep-going -j 2 -d out/doctrees -E docs out/site
+	$(BIN)/python docs/tools/links.py out/site
 
 study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
 	XLA_FLAGS= $(BIN)/python -m pytest -m study tests

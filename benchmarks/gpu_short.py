@@ -106,7 +106,8 @@ def watched(places: dict[str, tuple[Any, str]]) -> Iterator[list[tuple[int, str,
 def timeline(paths: int, steps: int) -> str:
     """When the parts of a run begin and end, in milliseconds."""
     places = {
-        "checks": (Plan, "of"), "begin": (CudaRunner, "begin"), "advance": (CudaRunner, "advance"),
+        "checks": (Plan, "of"), "begin": (CudaRunner, "begin"), "spread": (CudaRunner, "_for_all"),
+        "advance": (CudaRunner, "advance"),
         "fate": (CudaRunner, "fate"), "save": (Recorder, "_save"), "keep": (Recorder, "_keep"),
     }  # fmt: skip
     with watched(places) as notes:
@@ -146,10 +147,10 @@ def main() -> None:
             f"from {1e3 * min(runs):.2f} to {1e3 * max(runs):.2f}; ratio {kernel / whole:.3f}",
             flush=True,
         )
-    for size in SIZES[:2]:
+    for size in SIZES[:1]:
         print(timeline(*size), flush=True)
     if arguments.sweep:
-        for size in SIZES[:2]:
+        for size in SIZES[:1]:
             sweep(*size, kernels[size])
 
 

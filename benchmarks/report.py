@@ -28,7 +28,7 @@ PACKAGES = (
     "torchsde",
     "openmm",
     "mici",
-    "arviz",
+    "arviz-stats",
 )
 HEADER = "| | path-steps/s | ratio | largest \\|g\\| | compiled in | |\n| --- | ---: | ---: | ---: | ---: | --- |"
 

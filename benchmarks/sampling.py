@@ -18,7 +18,6 @@ import math
 import multiprocessing
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -263,11 +262,10 @@ def holonax_steps(seed: int, paths: int, steps: int) -> Done:
 
 def effective(q: np.ndarray) -> float:
     """Effective samples of the feature that has the fewest."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it announces its next version
-        import arviz
+    import arviz_stats
+
     counted = q[:: max(len(q) // COUNTED, 1)]
-    return min(float(arviz.ess(feature)) for feature in features(counted).values()) * len(q) / len(counted)
+    return min(float(arviz_stats.ess(feature)) for feature in features(counted).values()) * len(q) / len(counted)
 
 
 def means(runs: Sequence[Done]) -> str:
@@ -331,7 +329,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="shorter runs, for a look; writes nothing")
     parser.add_argument("--only", default="", help="those whose name contains this")
     arguments = parser.parse_args()
-    if not (find_spec("mici") and find_spec("arviz")):
+    if not (find_spec("mici") and find_spec("arviz_stats")):
         parser.error("needs the extra [bench]")
 
     check_slopes()

@@ -24,6 +24,7 @@ MAKES = {
     "observables": ("Observable",),
     "mechanics": ("System", "State"),
     "numerics": ("Newton",),
+    "viewer": ("Drawing", "Scene", "Page"),
     "studies": ("Study",),
     "sampling": ("Samples",),
 }
@@ -81,16 +82,16 @@ def arrows(found: Imports) -> list[tuple[str, str]]:
 
 
 def places(found: Imports) -> dict[str, tuple[int, int]]:
-    """Column and row of each folder; of its row, the one that is imported most is in the middle, then right, left."""
+    """Column and row of each folder; of its row, the one that is imported most is in the middle, others beside it."""
     height, used = rows(found), Counter[str]()
     for others in found.values():
         used += others
     result = {}
     for level in range(max(height.values()) + 1):
         here = sorted((name for name in height if height[name] == level), key=lambda name: (-used[name], name))
-        for column, name in zip((1, 2, 0), here, strict=False):
+        for column, name in zip((1, 2, 0, 3), here, strict=False):
             result[name] = (column, max(height.values()) - level)
-    assert result.keys() == height.keys(), "a row of more than three folders needs another column"
+    assert result.keys() == height.keys(), "a row of more than four folders needs another column"
     return result
 
 
@@ -110,7 +111,7 @@ def _box(x: float, y: float, width: float, colours: str) -> str:
 
 
 def _bar(y: float, words: str, below: str) -> list[str]:
-    width = 2 * ACROSS + WIDTH
+    width = 3 * ACROSS + WIDTH
     box = _box(MARGIN, y, width, 'fill="#f3f3f3" stroke="#888888"')
     middle = MARGIN + width / 2
     return [box, _text(middle, y + 20, words, 15, font_weight="bold"), _text(middle, y + 37, below, 12, fill="#555555")]
@@ -143,7 +144,7 @@ def picture() -> str:
     modules = [name for name in found if name not in folders(found) and name != "__init__"]
     boxes += _bar(MARGIN, "holonax", "what users import; may import from every folder")
     boxes += _bar(bottom, ", ".join(modules), "modules that every folder may import from")
-    width, height = 2 * MARGIN + 2 * ACROSS + WIDTH, bottom + HEIGHT + MARGIN
+    width, height = 2 * MARGIN + 3 * ACROSS + WIDTH, bottom + HEIGHT + MARGIN
     head = (
         '<defs><marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M 0 0 L 10 5 L 0 10 z" fill="#444444"/></marker></defs>'

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import arviz
+import arviz_stats
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -78,7 +78,7 @@ def mean_square(sigma: float) -> float:
 
 def report(name: str, samples: hx.Samples) -> None:
     """One row: step size, acceptance, effective sample size and R-hat of the worst coordinate."""
-    table = arviz.summary(samples.to_arviz(), kind="diagnostics")
+    table = arviz_stats.summary(samples.to_arviz(), kind="diagnostics")
     chains, draws, _ = samples.q.shape
     numbers = f"{samples.step_size:8.4f} {samples.acceptance.mean():8.3f} {table['ess_bulk'].min():6.0f}"
     print(f"{name:<34} {numbers} of {chains * draws} {table['r_hat'].max():6.2f}", flush=True)

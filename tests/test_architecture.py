@@ -8,17 +8,20 @@ import pytest
 from support import python
 
 SOURCE = Path(__file__).parent.parent / "src" / "holonax"
-ROOT = {"errors", "version", "warn", "background", "progress"}
+ROOT = {"errors", "version", "warn", "background", "packing", "progress"}
 LAYERS = [  # a folder may import from those before it, and every folder from the modules of the root
     ROOT,
-    {"inputs"},
-    {"numerics"},
+    {"cache"},
+    {"inputs", "report"},
+    {"exports", "numerics", "viewer"},
     {"mechanics"},
     {"methods", "systems", "observables"},
     {"compiler"},
     {"engines"},
+    {"store"},
     {"simulation"},
     {"studies", "sampling"},
+    {"interop"},
     {"cli"},
     {"__init__"},
 ]

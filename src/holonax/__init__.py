@@ -13,12 +13,14 @@ if os.environ.get("HOLONAX_ENABLE_X64", "1") != "0":
 from holonax import methods, studies, systems
 from holonax.engines.explain import explain
 from holonax.errors import (
+    ClusterError,
     HolonaxError,
     InputError,
     Interrupted,
     SimulationError,
     StartError,
     StepSizeWarning,
+    StoreError,
     TableauError,
 )
 from holonax.mechanics import eliminated
@@ -54,21 +56,29 @@ from holonax.observables import (
 )
 from holonax.observables.mean_force import MeanForce
 from holonax.sampling.sample import Samples, sample
+from holonax.simulation.cluster import Dask
+from holonax.simulation.opening import open_run as open
+from holonax.simulation.resuming import resume
 from holonax.simulation.run import Run
 from holonax.simulation.simulate import simulate
 from holonax.studies import Curve, Study, WorkPrecision, strong_order, weak_order, work_precision
 from holonax.systems.entry import Entry
 from holonax.version import __version__
+from holonax.viewer.drawing import Drawing, Frame
 
 __all__ = [
     "VPRK",
     "Autocorrelation",
+    "ClusterError",
     "Curve",
+    "Dask",
+    "Drawing",
     "Entry",
     "EulerA",
     "EulerB",
     "EulerMaruyama",
     "EulerPrinted",
+    "Frame",
     "Histogram",
     "HolonaxError",
     "Increment",
@@ -94,6 +104,7 @@ __all__ = [
     "State",
     "Status",
     "StepSizeWarning",
+    "StoreError",
     "Study",
     "System",
     "Tableau",
@@ -106,7 +117,9 @@ __all__ = [
     "independent",
     "integrate",
     "methods",
+    "open",
     "pairs",
+    "resume",
     "sample",
     "simulate",
     "start",

@@ -31,6 +31,14 @@ class SimulationError(HolonaxError, RuntimeError):
         return type(self), (*self.args, self.run)  # or pickle would forget the second argument
 
 
+class StoreError(HolonaxError):
+    """A store that cannot be read or written: locked by another process, a full disk, a damaged or foreign folder."""
+
+
+class ClusterError(HolonaxError):
+    """A cluster that does not answer, is lost, or whose workers cannot do what they are asked for."""
+
+
 class StepSizeWarning(UserWarning):
     """A run that is right but slow, because its steps are too large."""
 

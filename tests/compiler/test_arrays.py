@@ -10,7 +10,7 @@ from holonax.compiler.arrays import factors, moves  # noqa: F401 - they register
 from holonax.compiler.arrays.evaluate import array_values
 from holonax.compiler.arrays.jacobian import Differentiation
 from holonax.compiler.arrays.translate import Translation, look
-from holonax.compiler.arrays.values import Given
+from holonax.compiler.arrays.values import Combined, DenseArray, Given
 from holonax.compiler.ir.graph import Untranslatable
 from holonax.engines.llvm.array_runner import PATHS, ArrayRunner
 from holonax.engines.plain import PlainRunner
@@ -70,7 +70,14 @@ def fluid():
     return system, hx.start(system, q=q.ravel())
 
 
+def determinant(q):
+    """Of a matrix of 11 rows: its gradient takes products, factors and triangular systems, from both ends."""
+    rows = jnp.sin(jnp.outer(jnp.arange(1.0, 12.0), q)) / 24  # (11, 24)
+    return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(rows @ rows.T + jnp.eye(11)))))
+
+
 SYSTEMS = {
+    "matrices": lambda: on_rods(lambda q, v: 0.5 * v @ v - 3.0 * determinant(q), lambda q: 0.2 * jnp.sin(q[:5])),
     "fluid": fluid,
     "chain": lambda: (hx.systems.chain(9).system, hx.systems.chain(9).start),
     "bent": lambda: on_rods(bent, lambda q: 0.2 * jnp.sin(q[:5]), extra=1),
@@ -128,11 +135,15 @@ QUICK = [
     ("masses", hx.Kicked()),
     ("fluid", hx.Rattle()),
     ("numbered", hx.EulerA()),
-    ("quiet", hx.Langevin(1.0, 0.5, metropolis=True)),
+    ("matrices", hx.EulerA()),
+    ("quiet", hx.Langevin(1.0, 0.5)),
 ]
 LONGER = [
     *(("bent", method) for method in (hx.EulerB(), hx.EulerPrinted(), hx.Rattle(), hx.Kicked(), hx.Lobatto(3))),
-    *(("quiet", hx.Langevin(1.0, 0.5, **options)) for options in ({}, {"core": hx.Rattle()}, {"inner": 2})),
+    *(
+        ("quiet", hx.Langevin(1.0, 0.5, **options))
+        for options in ({"core": hx.Rattle()}, {"inner": 2}, {"metropolis": True})
+    ),
     *(("free", method) for method in (hx.Kicked(), hx.Rattle())),
     *(("masses", method) for method in (hx.Lobatto32(), hx.EulerB())),
     ("chain", hx.Lobatto(3)),
@@ -167,7 +178,7 @@ class Counted:
         return look_at
 
 
-@pytest.mark.parametrize("name", ["chain", "fluid", "numbered", "sums", heavy("masses")])
+@pytest.mark.parametrize("name", ["chain", "fluid", "numbered", "sums", "matrices", heavy("masses")])
 def test_one_path_alone_has_the_same_bits(name):
     system, start = SYSTEMS[name]()
     runner = ArrayRunner(system.form, hx.EulerA(), system.n, "float64", "a test")
@@ -241,6 +252,29 @@ def test_arrays_and_their_jacobians_are_those_of_jax(name):
     exact = jax.jacfwd(function)(q).reshape(-1, 24)
     assert np.abs(dense - exact).max() < 1e-13
     assert len(np.unique(matrix.rows * 24 + matrix.columns)) == len(matrix.rows)
+
+
+MATRICES = {
+    "product": lambda x: x[:, :10] @ x[:, 2:].T,
+    "batches": lambda x: jnp.einsum("aij,akj->aki", *2 * [jnp.stack([x[:, :9], x[:, 3:]])]),
+    "cholesky": lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(12)),
+    "lower": lambda x: jax.scipy.linalg.solve_triangular(x + 5.0 * jnp.eye(12), x[:, :3], lower=True),
+    "upper": lambda x: jax.scipy.linalg.solve_triangular(x + 5.0 * jnp.eye(12), x[:, :3], trans=0),
+    "transposed": lambda x: jax.scipy.linalg.solve_triangular(x + 5.0 * jnp.eye(12), x[0], trans=1),
+    "slope": jax.grad(lambda x: jnp.sum(jnp.linalg.cholesky(x @ x.T + jnp.eye(12)) ** 3)),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices_stay_matrices(name):
+    function, x = MATRICES[name], np.random.default_rng(0).normal(size=(12, 12))
+    places, translation = Given(144, "float64", "places"), Translation()
+    traced = jax.make_jaxpr(function)(x)
+    (ref,) = look(translation.closed(traced, [places.all[np.arange(144).reshape(12, 12)]]))
+    assert any(isinstance(array, DenseArray) for array in translation.known.values())
+    assert all(array.terms.table.size <= 144 for array in translation.known.values() if isinstance(array, Combined))
+    value = array_values(ref.array, {places: x.ravel()})[ref.table]
+    np.testing.assert_allclose(value, function(x), rtol=1e-11, atol=1e-11)
 
 
 BY_PATH = {
@@ -340,7 +374,7 @@ def test_steps_with_lists_can_be_repeated_with_others():
 def test_what_depends_on_the_state_in_other_ways_is_refused():
     system = hx.System(lambda q, v: 0.5 * v @ v - jnp.sort(q)[0], n=24)
     with pytest.raises(Untranslatable, match="sort"):
-        ArrayRunner(system.form, hx.EulerA(), 24, "float64", "a test")
+        ArrayRunner(system.form, hx.EulerA(), 24, "float64", "a test").check_translatable()
 
 
 @pytest.mark.parametrize("paths", [1, PATHS])

@@ -23,7 +23,7 @@ from holonax.compiler.frontend.translate import array_of, look, translate_closed
 from holonax.compiler.ir.graph import Build, Loop
 from holonax.compiler.ir.operations import BY_TYPE, OPERATIONS, Library, evaluate
 from holonax.compiler.ir.program import Block
-from holonax.engines.cuda import emit as cuda_emit
+from holonax.engines.cuda import expressions as cuda_expressions
 from holonax.engines.llvm import instructions as llvm_instructions
 from holonax.engines.xla import emit as xla_emit
 from holonax.simulation import simulate as ensemble
@@ -68,6 +68,7 @@ FUNCTIONS_OF_ARRAYS = {
     "choice": lambda x: jnp.where(x > 0, x, jnp.where(x < -1, 0.0, x * x)) + jnp.maximum(x, 0.1) + jnp.minimum(x, 0.2),
     "logic": lambda x: jnp.where((x > 0) & ~(x > 1) | (x == 2.5), 1.0, 0.0) + jnp.isfinite(x),
     "reductions": lambda x: x.sum() + x.max() - x.min() + x.prod() + jnp.argmax(x) + jnp.any(x > 2) + jnp.all(x > -9),
+    "tangents": lambda x: jax.jacfwd(jnp.tanh)(x).sum(0) + jax.jacfwd(jax.nn.sigmoid)(x).sum(0),
     "scans": lambda x: jnp.cumsum(x) + jnp.cumprod(x) + lax.cummax(x) + jnp.cumsum(x[::-1])[::-1],
     "products": lambda x: M @ x + x @ M.T + jnp.outer(x, x)[:3, 0] + jnp.dot(M, M.T) @ x[:3],
     "shapes": lambda x: jnp.stack([x, 2 * x]).T.reshape(2, 4)[:, ::-1].ravel()[1:7:2] + jnp.tile(x, 2)[:3],
@@ -305,7 +306,7 @@ def test_the_work_of_a_chain_grows_with_its_length():
 
 @pytest.mark.parametrize(
     ("target", "emitter"),
-    [("xla", xla_emit), ("cuda", cuda_emit), ("llvm", llvm_instructions)],
+    [("xla", xla_emit), ("cuda", cuda_expressions), ("llvm", llvm_instructions)],
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_every_target_knows_every_operation(target, emitter):

@@ -214,7 +214,7 @@ def test_loops_and_written_out_code_agree(method, dtype):
     states.p[3] *= 0.0
     states.p[3, 1] = 1e3  # far too fast: this path fails, the others do not notice
     for loops in (True, False):
-        runner = llvm.LlvmRunner(chain(method, dtype, loops))
+        runner = llvm.runner_of(chain(method, dtype, loops))
         carried, q, p = runner.advance(runner.begin(states, {}), range(paths), 7, 2.0**-7, 0, 12, 4)
         runs.append((q, p, *runner.fate(carried)[:2], carried[: 2 * e.n]))
     assert runs[0][2][3] != 0
@@ -417,7 +417,7 @@ def test_kernels_of_made_up_programs():
         machine = Machine(rolled(made_up(seed)))
         program = machine.program
         arrays = [np.full(8, machine.truth[node]) for node in program.carried]
-        function, alive = llvm.machine_code(program, 8)
+        function, alive = llvm.callable_kernel(llvm.machine_code(program, 8))
         pointers = np.array([array.ctypes.data for array in arrays], np.uint64)
         fixed, nothing = np.zeros(3, np.uint64), np.zeros(1, np.uint64)
         function(*(x.ctypes.data for x in (pointers, nothing, fixed, nothing)), 8, 0, 3, 2**30)

@@ -12,7 +12,10 @@ from stand_in import cupy
 import holonax as hx
 from holonax import engines
 from holonax.compiler.ir.operations import OPERATIONS, Library
+from holonax.engines.cuda import device as on_device
 from holonax.engines.cuda import runner
+from holonax.simulation.plan import Plan
+from holonax.simulation.segments import Stepper
 from support import bent_curve, entry, heavy
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
@@ -25,7 +28,7 @@ def device(tmp_path, monkeypatch):
     """A stand-in for CuPy, and chunks so small that there are several."""
     module = cupy(tmp_path, COMPILER)
     monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setattr(runner, "_idle", SimpleQueue())
+    monkeypatch.setattr(on_device, "_idle", SimpleQueue())
     monkeypatch.setattr(runner.CudaRunner, "least", 128)
     yield module
     engines.prepared.cache_clear()  # what was made with it
@@ -107,6 +110,24 @@ def test_outcomes_of_a_method(device):
     found, _ = compare(system, method, entry("pendulum").start, 0.5, 8, paths=200, save_every=None)
     assert sum(found.counts.values()).tolist() == [8] * 200
     assert all(found.counts[name].any() for name in ("accepted", "rejected"))
+
+
+def test_paths_go_on_from_a_checkpoint(device):
+    system = hx.systems.pendulum(noise=None).system
+    method = hx.Langevin(friction=1.0, temperature=1.0, splitting="OBABO", metropolis=True)
+    asked = {"t0": 0.0, "t1": 100.0, "h": 0.5, "first_step": 7, "paths": 130, "seed": 1, "save_every": 50}
+    others = {"parameters": None, "observe": None, "engine": "cuda", "dtype": "float64", "on_failure": "mark"}
+    plan = Plan.of(system, method, entry("pendulum").start, **asked, **others)
+    stepper = Stepper(plan, engines.runner("cuda", plan.form, method, 3, "float64"))
+    half = next(x.checkpoint({}) for x in stepper.segments(range(130)) if x.done >= 60)
+    whole, again = (list(stepper.segments(range(130), after))[-1] for after in (None, half))
+    for one, other in zip((*whole.places(), *whole.fate), (*again.places(), *again.fate), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (whole.fate.counts[:130].sum(axis=1) == 200).all()
+    failed = half._replace(fate=half.fate._replace(status=half.fate.status + 1, failed_step=half.fate.status + 3))
+    frozen = list(stepper.segments(range(130), failed))[-1]
+    np.testing.assert_array_equal(frozen.places()[0][:130], half.state.q)
+    np.testing.assert_array_equal(frozen.fate.failed_step[:130], 3)
 
 
 @pytest.mark.study

@@ -218,8 +218,8 @@ def poloidal_angles():
 
 
 def test_the_way_back_is_checked(monkeypatch):
-    """Proposals that do not come back are refused.  Newton keeps to the near root, so that they are few: of 6.5 million
-    proposals some 2000, too few for a bias that this number of chains could show.
+    """Proposals that do not come back are refused: some 52 000 of 6.5 million, most of which have no solution at all.
+    What is left without that check is irreversible because the way back cannot be solved.
     """
 
     def density(angle):
@@ -228,8 +228,9 @@ def test_the_way_back_is_checked(monkeypatch):
     angles, counts = poloidal_angles()
     assert chi_squared(angles, density) > FIVE_SIGMA
     monkeypatch.setattr(metropolis, "comes_back", lambda *_: True)
-    _, unchecked = poloidal_angles()  # what is left is irreversible because the way back cannot be solved
-    assert counts["irreversible"].sum() > unchecked["irreversible"].sum() + 1000 > 11_000
+    angles, unchecked = poloidal_angles()
+    assert chi_squared(angles, density) < FIVE_SIGMA
+    assert counts["irreversible"].sum() > unchecked["irreversible"].sum() + 40_000
 
 
 @pytest.mark.parametrize("options", [{}, heavy({"splitting": "OBABO"}), heavy({"metropolis": True})], ids=str)
@@ -321,3 +322,18 @@ def test_wrong_parameters_are_refused(options, message):
 def test_systems_that_do_not_fit_are_refused(system, method, message):
     with pytest.raises(hx.InputError, match=message):
         hx.simulate(system, method, hx.start(system, q=[1.0, 0.0, 0.0]), t1=1.0, h=0.5)
+
+
+def test_frames_leave_the_identity():
+    """There a constraint is a sum of products of zeros, and has no magnitude by which to judge a quick solution."""
+    one = np.eye(2)
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v + q[0],
+        lambda q: (q.reshape(2, 2).T @ q.reshape(2, 2) - one)[np.triu_indices(2)],
+        n=4,
+    )
+    method, start = hx.Langevin(1.0, 1.0, metropolis=True), hx.start(system, one.ravel())
+    run = hx.simulate(system, method, start, t1=0.1, h=0.01, paths=4, engine="llvm")
+    assert run.counts["accepted"].sum() == 40
+    noise = hx.increments(system, h=0.01, steps=10, seed=0, path=2, method=method)
+    assert np.abs(run.q[2] - hx.integrate(system, method, start, noise).q).max() < 1e-13

@@ -79,12 +79,34 @@ def test_updates_are_those_of_dense_elimination(kind, masses):
     colours = found.momenta.number + found.constraints.number
     assert colours < 20, colours
     value = jnp.concatenate(parts(x))
-    dense, singular, signs = quick_jit(Elimination(parts, x, n).update)(x, value)
-    sparse, also_singular, also_signs = quick_jit(SparseElimination(parts, x, found, n).update)(x, value)
+    dense, singular, signs, diagonal = quick_jit(Elimination(parts, x, n).update)(x, value)
+    sparse, also_singular, also_signs, same = quick_jit(SparseElimination(parts, x, found, n).update)(x, value)
     np.testing.assert_allclose(sparse, dense, rtol=0, atol=1e-9 * float(jnp.abs(dense).max()))
+    np.testing.assert_allclose(same, diagonal)
     assert not singular
     assert not also_singular
     assert signs.shape == also_signs.shape
+
+
+def test_a_diagonal_mass_of_many_coordinates_is_not_made_as_a_matrix():
+    """Few dense constraints: the mass is seen to be diagonal, and only a matrix of multipliers is factorised."""
+    rows = np.random.default_rng(0).normal(size=(20, 120))
+    masses = np.linspace(1.0, 2.0, 120)
+
+    def parts(x):
+        return [masses * x[:120] - jnp.sin(x[:120].shape[0] + masses) - rows.T @ x[120:], rows @ jnp.sin(x[:120])]
+
+    x = jnp.linspace(-0.5, 0.5, 140)
+    traced = jax.make_jaxpr(parts)(x)
+    sketch = Sketch(traced.jaxpr, traced.consts, 120)
+    assert sketch.structure is None
+    assert sketch.diagonal
+    value = jnp.concatenate(parts(x))
+    alike = [Elimination(parts, x, 120, diagonal).update(x, value) for diagonal in (False, True)]
+    for one, other in zip(*alike, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * float(jnp.abs(alike[0][0]).max()))
+    coupled = jax.make_jaxpr(lambda x: [parts(x)[0] + x[1], parts(x)[1]])(x)
+    assert not Sketch(coupled.jaxpr, coupled.consts, 120).diagonal
 
 
 def test_paths_at_once_and_one_by_one_agree():

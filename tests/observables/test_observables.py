@@ -328,13 +328,13 @@ def stream(observable, values):
     """The summary of values (times, paths) in blocks of changing length, in an order of blocks as in a run."""
     steps, paths = len(values) - 1, values.shape[1]
     view = View(Grid(1, steps), paths, 0.0, float(steps), ())
-    accumulator = accumulating.Accumulator(observable, view, range(paths))
+    accumulator = accumulating.Accumulator(observable, view, range(paths), paths)
     alive = SimpleNamespace(fate=lambda _: Fate(*[None] * 5)._replace(failed_step=np.full(paths, -1)))
     edges = [0, 1, *range(40, steps + 1, ROWS), steps + 1]
     for first, stop in itertools.pairwise(edges):
         q = values[first:stop, :, None]
         accumulator.add(Segment(alive, {}, paths, 0, stop - 1, np.arange(first, stop), q, q, None))
-    return accumulator.summary(), view
+    return accumulator.summaries(np.full(paths, -1))[0], view
 
 
 def result(observable, values):
@@ -493,7 +493,7 @@ def test_blocks_of_any_length_share_one_program():
     moments = hx.Moments(lambda q, p: q[0] + 1)
     stream(moments, np.zeros((500, 16)))
     stream(moments, np.zeros((50, 16)))
-    program = accumulating._update(dataclasses.replace(moments, every=None, after=0))
+    program = accumulating._update(dataclasses.replace(moments, every=None, after=0), 16)
     assert 1 <= program._cache_size() <= 2  # the first carry and those after it
 
 

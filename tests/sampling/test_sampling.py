@@ -153,14 +153,15 @@ def test_one_start_per_chain():
 
 
 def test_arviz_reads_the_chains():
-    import arviz
+    import arviz_stats
 
     samples = draw(chains=4, draws=400, thin=5)
     data = samples.to_arviz()
     assert data.posterior["q"].dims[:2] == ("chain", "draw")
     np.testing.assert_array_equal(data.posterior["q"].values, samples.q)
-    assert float(arviz.rhat(data)["q"].max()) < 1.1
-    assert 10 < float(arviz.ess(data)["q"].min()) < 4 * 400
+    assert data.posterior.attrs["step_size"] == samples.step_size
+    assert float(arviz_stats.rhat(data)["q"].max()) < 1.1
+    assert 10 < float(arviz_stats.ess(data)["q"].min()) < 4 * 400
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_the_bar_appears_on_a_terminal_after_two_seconds_only(monkeypatch, capsy
         bar.update(10)  # at 1 s: too early
         assert capsys.readouterr().err == ""
         bar.update(30)  # at 3 s
-        assert "30.0%  10 path-steps/s  7 s left" in capsys.readouterr().err
+        assert "30.0%  7 s left  10 path-steps/s" in capsys.readouterr().err
         bar.update(31)  # at 3.1 s: too soon again
         assert capsys.readouterr().err == ""
         bar.update(50)

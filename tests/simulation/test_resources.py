@@ -49,7 +49,7 @@ LIMITED = """
 
 
 def test_limits_of_memory_are_known():
-    assert re.search(r"need 18.8 GiB, this machine has 16.0; save less", python(LIMITED))
+    assert re.search(r"need 18.8 GiB, this machine has 16.0; write them to disk with store=", python(LIMITED))
 
 
 @pytest.mark.study

@@ -147,7 +147,7 @@ def test_nothing_is_compiled_for_doubts_that_never_come():
 def test_an_error_while_a_step_is_taken_again_is_not_lost(monkeypatch):
     system, start = wavy()
     runner = llvm.prepare(system, hx.Rattle(), 3, "float64")
-    monkeypatch.setattr(runner.again, "program", lambda: 1 / 0)
+    monkeypatch.setattr(runner.again, "code", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         runner.advance(runner.begin(start, {}), range(128), 1, 0.1, 0, 16, 16)
 

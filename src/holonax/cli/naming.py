@@ -6,6 +6,8 @@ import importlib.util
 import math
 import sys
 import traceback
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,7 +30,9 @@ def find_system(name: str) -> Entry:
     """
     path, _, attribute = name.rpartition(":")
     if path and path not in systems.names():
-        return _from_file(path, attribute, Entry)
+        entry = _from_file(path, attribute, Entry)
+        origin = f"{Path(path).resolve()}:{attribute}"
+        return replace(entry, system=replace(entry.system, origin=origin))
     if name.endswith(".py"):
         raise InputError(f"there is no system {name!r}; a file of yours is named as {name}:NAME")
     return read(name, "system", {one: getattr(systems, one) for one in systems.names()})
@@ -41,6 +45,12 @@ def find_method(name: str) -> Method:
     """
     path, _, attribute = name.rpartition(":")
     return _from_file(path, attribute, Method) if path.endswith(".py") else Method.parse(name)
+
+
+def find_function(name: str) -> Callable[..., Any]:
+    """A function of a user's file, `file.py:name`."""
+    path, _, attribute = name.rpartition(":")
+    return _attribute(path, attribute)
 
 
 def name_of(method: Method) -> str:
@@ -96,11 +106,7 @@ def users_error(error: BaseException) -> str | None:
 
 def _from_file(path: str, attribute: str, kind: Any) -> Any:
     """The `kind` of thing that is called `attribute` in a file, or that it returns if it is a function."""
-    module = _load(path)
-    if attribute not in vars(module):
-        names = [name for name in vars(module) if not name.startswith("_")]
-        raise InputError(unknown(f"{attribute!r} in {path}", attribute, names))
-    found = getattr(module, attribute)
+    found = _attribute(path, attribute)
     if callable(found) and not isinstance(found, kind):
         try:
             found = found()
@@ -110,6 +116,15 @@ def _from_file(path: str, attribute: str, kind: Any) -> Any:
         what = f"an hx.{kind.__name__} or a function that returns one"
         raise InputError(f"{attribute} in {path} is {shown(found)}; it must be {what}")
     return found
+
+
+def _attribute(path: str, attribute: str) -> Any:
+    """What has that name in a file."""
+    module = _load(path)
+    if attribute not in vars(module):
+        names = [name for name in vars(module) if not name.startswith("_")]
+        raise InputError(unknown(f"{attribute!r} in {path}", attribute, names))
+    return getattr(module, attribute)
 
 
 def _load(path: str) -> ModuleType:

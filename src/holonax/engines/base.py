@@ -45,9 +45,17 @@ class Runner(ABC):
         """By the number of paths: steps in a call that is known to take a fraction of a second."""
         return {}
 
+    @property
+    def block(self) -> int:
+        """Paths that are observed together: sums over paths are sums over such blocks, however paths are cut."""
+        return self.grain
+
     @abstractmethod
-    def begin(self, states: State, parameters: Mapping[str, Any]) -> Any:
-        """The paths of a chunk at their start, in whatever form the program carries them; parameters per path."""
+    def begin(self, states: State, parameters: Mapping[str, Any], fate: Fate | None = None) -> Any:
+        """The paths of a chunk in whatever form the program carries them; parameters per path.
+
+        They are at their start, or on their way, having fared so far as `fate` says.
+        """
 
     def renewed(self, carried: Any, parameters: Mapping[str, Any]) -> Any:
         """The same with other values of some parameters, of engines that take those that are made for states."""

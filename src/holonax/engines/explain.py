@@ -9,6 +9,7 @@ from typing import final
 
 import numpy as np
 
+from holonax.cache.files import without_cache
 from holonax.compiler import Program, Untranslatable
 from holonax.compiler.arrays.program import ArrayProgram
 from holonax.compiler.frontend.estimate import estimated_operations
@@ -66,7 +67,8 @@ def explain(
     title = f"{method} on a system of {_count(n, 'coordinate')}, {_count(k, 'constraint')}, {_count(noises, 'noise')}"
     begin = time.perf_counter()
     try:
-        runner = ENGINES[name].prepare(system.form, method, n, dtype)
+        with without_cache():  # which knows the kernel alone
+            runner = ENGINES[name].prepare(system.form, method, n, dtype)
     except Untranslatable as reason:
         about = estimated_operations(trace(system.form, method, n, dtype, trial=False).ahead.jaxpr)
         rows = [("engine", f"plain, since {name!r} cannot translate {reason}"), ("operations", f"about {about}")]

@@ -89,9 +89,9 @@ class PlainRunner(Runner):
 
         return jax.make_jaxpr(step)(one, kinds(self.system.parameters, n, self.dtype)).jaxpr
 
-    def begin(self, states: State, parameters: Mapping[str, Any]) -> Carried:
-        """Paths at their start."""
-        track = begin(State(*(np.asarray(x, self.dtype) for x in states)), self.outcomes)
+    def begin(self, states: State, parameters: Mapping[str, Any], fate: Fate | None = None) -> Carried:
+        """Paths at their start, or on their way."""
+        track = begin(State(*(np.asarray(x, self.dtype) for x in states)), self.outcomes, fate)
         return jax.tree.map(jnp.asarray, (dict(parameters), track))
 
     def renewed(self, carried: Carried, parameters: Mapping[str, Any]) -> Carried:

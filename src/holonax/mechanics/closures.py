@@ -8,6 +8,7 @@ takes milliseconds.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
@@ -48,17 +49,37 @@ def remembered(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     return cached  # type: ignore[return-value]
 
 
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
 def fingerprint(
-    function: Callable[..., Any], n: int, arguments: int = 1, parameters: Mapping[str, Any] | None = None
+    function: Callable[..., Any],
+    n: int,
+    arguments: int = 1,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    lasting: bool = False,
 ) -> bytes:
-    """Of a function of so many vectors and of parameters: of what it does, and of the values of the arrays in it."""
+    """Of a function of so many vectors and of parameters: of what it does, and of the values of the arrays in it.
+
+    A lasting one is the same in another process: it leaves out where things are in memory.
+    """
     x, values = jax.ShapeDtypeStruct((n,), jnp.result_type(float)), parameters or {}
     # By another function, for JAX would remember what it has traced before.
     traced = jax.make_jaxpr(lambda values, *x: function(*x, **values))(values, *[x] * arguments)
-    digest = blake2b(str(traced.jaxpr).encode())
+    text = str(traced.jaxpr)
+    digest = blake2b((_ADDRESS.sub("", text) if lasting else text).encode())
     for constant in map(np.asarray, traced.consts):
         digest.update(str((constant.shape, constant.dtype)).encode() + constant.tobytes())
     return digest.digest()
+
+
+def fingerprint_of(system: System, n: int) -> str:
+    """Of all functions of a system, and of what its parameters are, the values of numbers left aside; a lasting one."""
+    form = system.form
+    parts = [fingerprint(f.function, n, len(f.takes), f.asked(n), lasting=True) for f in form.functions()]
+    kinds = sorted((name, _ADDRESS.sub("", repr(kind))) for name, kind in forms(form.parameters).items())
+    return blake2b(b"".join(parts) + repr((kinds, form.redundant)).encode(), digest_size=16).hexdigest()
 
 
 def keep_up(system: System, n: int) -> None:

@@ -32,7 +32,7 @@ class Rank(NamedTuple):
 
 
 class Dense(NamedTuple):
-    """Both matrices, $g'$ and $L_{vv}$."""
+    """Both matrices, $g'$ and $L_{vv}$; of a diagonal one of a large system the diagonal alone."""
 
     G: Any
     M: Any
@@ -40,11 +40,15 @@ class Dense(NamedTuple):
     def rank(self) -> Rank:
         """Of all paths."""
         G, M = self
-        finite = np.isfinite(M).all(axis=(1, 2))
-        known = np.where(finite[:, None, None], M, np.eye(M.shape[-1]))
         there = np.isfinite(G).all(axis=(1, 2))
         slopes = np.where(there[:, None, None], G, 1.0)
-        masses = np.diagonal(known, axis1=1, axis2=2)
+        if M.ndim == 2:
+            finite = np.isfinite(M).all(axis=1)
+            known = masses = np.where(finite[:, None], M, 1.0)
+        else:
+            finite = np.isfinite(M).all(axis=(1, 2))
+            known = np.where(finite[:, None, None], M, np.eye(M.shape[-1]))
+            masses = np.diagonal(known, axis1=1, axis2=2)
         if np.count_nonzero(known) == np.count_nonzero(masses):  # a factorisation would take long if there are many
             mass = np.where(np.all(masses != 0.0, axis=1), 1.0, 0.0)
             both = slopes @ np.swapaxes(slopes / np.where(masses == 0.0, 1.0, masses)[:, None], 1, 2)
@@ -79,9 +83,10 @@ def jacobian(system: System, q: Array, v: Array) -> Dense | Sparse:
 
     x = jnp.append(v, 0 * system.g(q))
     traced = jax.make_jaxpr(parts)(x)
-    structure = Sketch(traced.jaxpr, traced.consts, n).structure
-    if structure is None:
-        return Dense(jax.jacfwd(system.g)(q), system.mass(q, v))
+    sketch = Sketch(traced.jaxpr, traced.consts, n)
+    if (structure := sketch.structure) is None:
+        masses = jax.jvp(lambda v: system.momentum(q, v), (v,), (jnp.ones_like(v),))[1]
+        return Dense(jax.jacfwd(system.g)(q), masses if sketch.diagonal else system.mass(q, v))
     elimination = SparseElimination(parts, x, structure, n)
     margins = elimination.margins(x)
     constraints = structure.constraints

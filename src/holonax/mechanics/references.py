@@ -35,7 +35,7 @@ _PURE = {
     )
 }  # fmt: skip
 
-_OPTIONS = "jax_enable_x64", "jax_default_matmul_precision"
+OPTIONS = "jax_enable_x64", "jax_default_matmul_precision"
 """Of JAX, on which it depends what a function is traced to."""
 
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype)
@@ -50,7 +50,7 @@ class References:
     """Of some functions, with what tells them apart; constants and functions are kept alive, so that `is` means it."""
 
     def __init__(self, functions: Iterator[Callable[..., Any]]) -> None:
-        self.found: list[Any] = [getattr(jax.config, option) for option in _OPTIONS]
+        self.found: list[Any] = [getattr(jax.config, option) for option in OPTIONS]
         self.digests: list[bytes] = []
         self.known: set[int] = set()
         for function in functions:

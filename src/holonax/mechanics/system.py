@@ -20,11 +20,12 @@ import numpy as np
 from jax import Array
 
 from holonax.errors import InputError, shown
-from holonax.inputs.checks import at_least, choice, is_traced
+from holonax.inputs.checks import at_least, choice, instance, is_traced
 from holonax.inputs.foreign import LARGEST_GUESSED_DIMENSION, Foreign
 from holonax.inputs.made import Made, Recipe
 from holonax.inputs.parameters import as_values, asked_for, check_known, check_names, forms, given, recipes_in, shape_of
 from holonax.numerics.newton import Newton, Status
+from holonax.viewer.drawing import Drawing
 
 
 class State(NamedTuple):
@@ -56,6 +57,9 @@ class System:
         redundant: "refuse" constraints that depend on each other, or "allow" them: `hx.start` and every run then keep
             as many as are independent at the start, and the others, which follow from them, are only watched
             (`hx.independent`).  Numbers of constraints, `redundant=(9,)`, say which ones these are.
+        drawing: how `run.view` draws it, `hx.Drawing`; left out, as its coordinates and constraints suggest.
+        origin: how it is found again, as text: a catalogue entry such as `chain(beads=8)`, or `file.py:name`.  Set by
+            the catalogue and by the command line; has no part in what a system is.
 
     Other values of the parameters need no new program, for all paths (`replace`) or for each path its own
     (`hx.simulate(..., parameters=)`):
@@ -80,10 +84,14 @@ class System:
     n: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     redundant: str | tuple[int, ...] = "refuse"
+    drawing: Drawing | None = None
+    origin: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(as_values(self.parameters)))
         object.__setattr__(self, "redundant", _redundant(self.redundant))
+        if self.drawing is not None:
+            instance("drawing", self.drawing, Drawing, "pass hx.Drawing(...)")
         for function in self.functions():
             function.check()
         if self.n is not None:
@@ -164,7 +172,8 @@ class System:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return System, (
-            self.lagrangian, self.constraint, self.noise, self.n, dict(self.parameters), self.redundant
+            self.lagrangian, self.constraint, self.noise, self.n, dict(self.parameters), self.redundant, self.drawing,
+            self.origin,
         )  # fmt: skip
 
     # The three functions with their parameters, as numbers and vectors, also where there are none.

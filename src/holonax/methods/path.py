@@ -88,8 +88,10 @@ class Track(NamedTuple):
     fate: Fate
 
 
-def begin(state: State, outcomes: int) -> Track:
-    """Paths at their start, with a method that has so many outcomes."""
+def begin(state: State, outcomes: int, fate: Fate | None = None) -> Track:
+    """Paths at their start, with a method that has so many outcomes; or on their way, having fared like that."""
+    if fate is not None:
+        return Track(state, fate)
     paths = state.q.shape[0]
     none = np.zeros(paths, np.int32)
     return Track(

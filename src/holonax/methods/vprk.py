@@ -2,7 +2,7 @@ r"""Constrained stochastic variational partitioned Runge-Kutta methods, paper (c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
@@ -32,7 +32,13 @@ class Stages(NamedTuple):
 
 
 def solve_stages(
-    system: System, tableau: Tableau, newton: Newton, state: State, h: Array, weights: Array | None
+    system: System,
+    tableau: Tableau,
+    newton: Newton,
+    state: State,
+    h: Array,
+    weights: Array | None,
+    force: Callable[[Array, Array], Array] | None = None,
 ) -> Stages:
     r"""The stages of (csvprk), in terms of the impulse that each stage exerts.
 
@@ -48,6 +54,7 @@ def solve_stages(
 
     Since $a_{sj} = b_j$, the last impulse reaches no stage: $\lambda^s$ is left to the projection, where the hidden
     constraint fixes it.  Unknowns: $V^1..V^s$ and $\lambda^1..\lambda^{s-1}$.  `weights` is $w$; None for no noise.
+    Another `force` than $L_q$ may act.
     The first stage is at $q_k$ itself, whatever the unknowns are: for RATTLE with a constant mass the momenta are then
     linear in them, which Newton can see.
     """
@@ -58,8 +65,8 @@ def solve_stages(
 
     def push(b: Array, w: Array, Q: Array, V: Array) -> Array:
         """Impulse of force and noise."""
-        force = h * b * system.force(Q, V)
-        return force if weights is None else force + system.kick(Q, w)
+        impulse = h * b * (force or system.force)(Q, V)
+        return impulse if weights is None else impulse + system.kick(Q, w)
 
     def impulses(V: Array, lam: Array) -> tuple[Array, Array]:
         """Of all stages but the last, and where those after the first are."""

@@ -31,7 +31,9 @@ Solve = Callable[[Array], Array]
 class Elimination:
     """Updates and pivots of equations in parts: the rows of the `motions`, which are the first unknowns, come first."""
 
-    def __init__(self, parts: Callable[[Array], list[Array]], x0: Array, motions: int) -> None:
+    def __init__(self, parts: Callable[[Array], list[Array]], x0: Array, motions: int, diagonal: bool = False) -> None:
+        """Where A is known to be `diagonal` it is not made as a matrix."""
+        self.diagonal = diagonal
         self.parts, self.motions, self.multipliers = parts, motions, x0.size - motions
         self.fixed = self._fixed(x0) if is_linear(lambda x: parts(x)[0], x0) else None
 
@@ -43,29 +45,35 @@ class Elimination:
         """The same multipliers, and no motion."""
         return x.at[: self.motions].set(0.0)
 
-    def _fixed(self, x0: Array) -> tuple[Solve, Array, Array]:
-        """How to divide by A, $A^{-1} B$ and whether A is singular: the same in all iterations."""
+    def _fixed(self, x0: Array) -> tuple[Solve, Array, Array, Array]:
+        """How to divide by A, $A^{-1} B$, whether A is singular, and its diagonal: the same in all iterations."""
         n = self.motions
 
         def momenta(x: Array) -> Array:
             return self.parts(x)[0]
 
+        def beside(y: Array) -> Array:
+            return momenta(jnp.append(x0[:n], y))
+
+        if self.diagonal:
+            own = jax.jvp(lambda v: momenta(jnp.append(v, x0[n:])), (x0[:n],), (jnp.ones_like(x0[:n]),))[1]
+            return lambda b: b / own, (jax.jacfwd(beside)(x0[n:]).T / own).T, jnp.any(own == 0.0), own
         known = constant_value(lambda x: jax.jacfwd(momenta)(x)[:, :n], x0)
         if known is None:
             both = jax.jacfwd(momenta)(x0)
             matrix, across = both[:, :n], both[:, n:]
         else:
             matrix = jnp.asarray(known, x0.dtype)
-            across = jax.jacfwd(lambda y: momenta(jnp.append(x0[:n], y)))(x0[n:])
+            across = jax.jacfwd(beside)(x0[n:])
         if known is not None and np.count_nonzero(known - np.diag(np.diag(known))) == 0:
             diagonal = jnp.diagonal(matrix)
             solve, singular = (lambda b: (b.T / diagonal).T), jnp.any(diagonal == 0.0)
         else:
             solve, singular = factorize(matrix)
-        return solve, _each_column(solve, across), singular
+        return solve, _each_column(solve, across), singular, jnp.diagonal(matrix)
 
-    def update(self, x: Array, value: Array) -> tuple[Array, Array, Array]:
-        """What to add to the unknowns, whether that is singular, and the signs of the pivots of S."""
+    def update(self, x: Array, value: Array) -> tuple[Array, Array, Array, Array]:
+        """What to add to the unknowns, whether that is singular, the signs of the pivots of S, the diagonal of A."""
         n, k = self.motions, self.multipliers
         if self.fixed is None:
             jacobian = jax.jacfwd(self.residual)(x)
@@ -74,17 +82,19 @@ class Elimination:
             across, first = columns[:, :k], columns[:, k]
             schur = jacobian[n:, n:] - jacobian[n:, :n] @ across
             through = jacobian[n:, :n] @ first
+            masses = jnp.diagonal(jacobian)[:n]
         else:
-            solve, across, singular = self.fixed
+            solve, across, singular, masses = self.fixed
             first = solve(value[:n])
             directions = jnp.block([[-across.T, jnp.eye(k, dtype=x.dtype)], [first, jnp.zeros(k, x.dtype)]])
             pushed = jax.vmap(lambda d: jax.jvp(self._constraints, (x,), (d,))[1])(directions).T
             schur, through = pushed[:, :k], pushed[:, k]
         if k == 0:
-            return -first, singular, jnp.zeros((0,), x.dtype)
+            return -first, singular, jnp.zeros((0,), x.dtype), masses
         solve_schur, dependent = factorize(schur)
         multipliers = solve_schur(through - value[n:])
-        return jnp.append(-first - across @ multipliers, multipliers), singular | dependent, pivot_signs(schur)
+        both = jnp.append(-first - across @ multipliers, multipliers)
+        return both, singular | dependent, pivot_signs(schur), masses
 
     def _constraints(self, x: Array) -> Array:
         return jnp.concatenate([jnp.zeros((0,), x.dtype), *self.parts(x)[1:]])

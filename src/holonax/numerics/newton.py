@@ -22,13 +22,13 @@ from jax.interpreters import batching, mlir
 from holonax.errors import InputError
 from holonax.inputs.checks import at_least, real_number
 from holonax.numerics.linear import Elimination
-from holonax.numerics.roundoff import SOLVED, with_magnitudes
+from holonax.numerics.roundoff import SOLVED, of_motions, with_magnitudes
 from holonax.numerics.structure import Sketch, SparseElimination
 
 ROUGHLY = 1e-8
 """Residuals below this part of their magnitude that are not solved are spoilt by round-off, not far from a root."""
 
-Evaluate = Callable[[Array], tuple[Array, Array]]
+Evaluate = Callable[[Array, Array], tuple[Array, Array]]
 
 
 class Status(IntEnum):
@@ -90,6 +90,7 @@ class _Iterate(NamedTuple):
     step: Array  # from the last point inside the domain and on the near branch to x
     value: Array  # of the residual where it was last evaluated
     magnitude: Array  # what that was added up from
+    motions: Array  # magnitudes of the motions of x, as they were computed
     singular: Array
     signs: Array  # of the pivots where nothing moves
     other: Array  # whether a root on another branch was met
@@ -158,7 +159,7 @@ class Newton:
         return unravel(x), Solved(status, solved.residual, iterations)
 
     def iterate(self, f: Evaluate, x0: Array, elimination: Elimination | SparseElimination) -> tuple[Array, Solved]:
-        """The iteration itself, for one path: `f` gives values and magnitudes.
+        """The iteration itself, for one path: `f` gives values and magnitudes, given those of the motions.
 
         A round evaluates and improves, the last one too: what is solved already becomes a little better.  The first one
         looks at where nothing moves, for the signs of the pivots there.  Written like that, everything is in the
@@ -170,8 +171,8 @@ class Newton:
             return ~(it.solved | it.singular | jnp.isnan(it.step[0])) & (it.done < self.max_iterations)
 
         def improve(it: _Iterate) -> _Iterate:
-            value, magnitude = f(it.x)
-            update, singular, signs = elimination.update(it.x, value)
+            value, magnitude = f(it.x, it.motions)
+            update, singular, signs, masses = elimination.update(it.x, value)
             first = it.done < 0
             near = jnp.all(signs == it.signs) | first
             outside = ~(jnp.all(jnp.isfinite(value)) & near)
@@ -184,6 +185,7 @@ class Newton:
                 jnp.where(first, x0 - it.x, step),
                 value,
                 magnitude,
+                of_motions(magnitude[: masses.size], masses),
                 singular & ~outside & ~first & ~zero,
                 jnp.where(first, signs, it.signs),
                 it.other | (zero & ~near),
@@ -193,8 +195,8 @@ class Newton:
 
         no, zeros = jnp.zeros((), bool), jnp.zeros_like(x0)
         begin = _Iterate(
-            elimination.without_motion(x0), zeros, zeros, zeros, no, zeros[elimination.motions :], no, no,
-            jnp.full((), -1, jnp.int32),
+            elimination.without_motion(x0), zeros, zeros, zeros, zeros[: elimination.motions], no,
+            zeros[elimination.motions :], no, no, jnp.full((), -1, jnp.int32),
         )  # fmt: skip
         end = lax.while_loop(unfinished, improve, begin)
         residual = _norm(end.value)
@@ -215,8 +217,8 @@ root_p.multiple_results = True
 
 
 def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions: int, sketch: Sketch) -> list:
-    def evaluate(x: Array) -> tuple[Array, Array]:
-        values, magnitudes = with_magnitudes(equations, constants, x, motions)
+    def evaluate(x: Array, sizes: Array) -> tuple[Array, Array]:
+        values, magnitudes = with_magnitudes(equations, constants, x, sizes)
         return jnp.concatenate(values), jnp.concatenate(magnitudes)
 
     def residual(x: Array) -> list[Array]:
@@ -224,7 +226,9 @@ def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions
 
     structure = sketch.structure
     elimination = (
-        Elimination(residual, x, motions) if structure is None else SparseElimination(residual, x, structure, motions)
+        Elimination(residual, x, motions, sketch.diagonal)
+        if structure is None
+        else SparseElimination(residual, x, structure, motions)
     )
     x, solved = newton.iterate(evaluate, x, elimination)
     return [x, *solved]

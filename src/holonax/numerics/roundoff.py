@@ -8,6 +8,10 @@ $$ m(x) = |x|, \qquad m(a \pm b) = m(a) + m(b), \qquad m(ab) = |a|\,m(b) + m(a)\
 
 A residual below that is zero as far as anyone can tell, whatever the units, the step size and the condition of the
 equations.  `holonax.compiler.frontend.magnitude` has the same rules for kernels.
+
+A motion $V$ is itself computed: from its row of the equations, $A V = p + B\lambda + \dots$, which is solved for it.
+Where forces and reactions balance, what is left of $V$ is their round-off, and $|V|$ says nothing.  Its magnitude is
+therefore that of its row over the mass $A_{ii}$, in which $|V|$ is contained.
 """
 
 from __future__ import annotations
@@ -16,7 +20,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
@@ -38,13 +41,19 @@ _AS_A_WHOLE = {"custom_linear_solve", "cond", "scan", "while"}
 """What must not see one of its arguments vary alone: a matrix in several forms, or programs that hold one."""
 
 
-def with_magnitudes(jaxpr: Jaxpr, constants: Any, x: Array, motions: int = 0) -> tuple[list[Array], list[Array]]:
-    """Values and magnitudes of a function of x, whose first entries are motions, if so told."""
-    size = jnp.abs(x)
-    if motions:
-        slack = beside_others(x.dtype) * jnp.max(size[:motions])
-        size = size + jnp.where(np.arange(x.size) < motions, slack, 0.0)
+def with_magnitudes(jaxpr: Jaxpr, constants: Any, x: Array, motions: Array) -> tuple[list[Array], list[Array]]:
+    """Values and magnitudes of a function of x, whose first entries are motions with at least these magnitudes."""
+    size, moving = jnp.abs(x), motions.size
+    if moving:
+        own = jnp.maximum(size[:moving], motions)
+        size = size.at[:moving].set(own + beside_others(x.dtype) * jnp.max(own))
     return _run(jaxpr, [*map(_fresh, constants)], [(x, size)])
+
+
+def of_motions(rows: Array, masses: Array) -> Array:
+    """The magnitudes of motions, by those of their rows; without a mass, or outside of a domain, nothing is known."""
+    sizes = rows / jnp.abs(masses)
+    return jnp.where(jnp.isfinite(sizes), sizes, 0.0)
 
 
 def beside_others(dtype: Any) -> float:

@@ -65,6 +65,12 @@ class Structure:
     constraints: ColouredRows
     plan: EliminationPlan
 
+    @cached_property
+    def masses(self) -> np.ndarray:
+        """Where the diagonal of the rows of the motions is among the entries."""
+        own = np.flatnonzero(self.momenta.rows == self.momenta.columns)
+        return own[np.argsort(self.momenta.rows[own])]
+
     def solve(self, linear: Callable[[Array], Array], b: Array) -> Array:
         """The x at which a linear function with this Jacobian is b; for derivatives, backwards too."""
         n, zero = self.plan.motions, jnp.zeros_like(b)
@@ -86,14 +92,31 @@ class Sketch:
     def __init__(self, jaxpr: Jaxpr, constants: Sequence[Any], motions: int) -> None:
         self.jaxpr, self.constants, self.motions = jaxpr, constants, motions
 
+    @property
+    def size(self) -> int:
+        """The number of unknowns."""
+        unknowns: Any = self.jaxpr.invars[0].aval
+        return unknowns.size
+
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of the entries of the Jacobian; None if there are few unknowns, or it cannot be told."""
+        return None if self.size < WORTHWHILE else pattern(self.jaxpr, self.constants)
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether the row of a motion has no derivative with respect to another one, as is known of large systems."""
+        if self.places is None:
+            return False
+        rows, columns = self.places
+        return not np.any((rows < self.motions) & (columns < self.motions) & (rows != columns))
+
     @cached_property
     def structure(self) -> Structure | None:
         """None where a dense factorisation serves as well."""
-        unknowns: Any = self.jaxpr.invars[0].aval
-        size = unknowns.size
-        if size < WORTHWHILE or (found := pattern(self.jaxpr, self.constants)) is None:
+        if self.places is None:
             return None
-        rows, columns = found
+        (rows, columns), size = self.places, self.size
         n, k = self.motions, size - self.motions
         if np.count_nonzero((rows == columns) & (rows < n)) < n:
             return None  # a mass with zeros on its diagonal needs exchanges of rows, which only dense elimination makes
@@ -176,9 +199,10 @@ class SparseElimination:
         """The same multipliers, and no motion."""
         return x.at[: self.motions].set(0.0)
 
-    def update(self, x: Array, value: Array) -> tuple[Array, Array, Array]:
-        """What to add to the unknowns, whether that is singular, and the signs of the pivots of the multipliers."""
-        return _paths_last(self._solve)(self._entries(x), value)
+    def update(self, x: Array, value: Array) -> tuple[Array, Array, Array, Array]:
+        """What to add to the unknowns, whether that is singular, signs of the pivots of the multipliers, and masses."""
+        entries = self._entries(x)
+        return *_paths_last(self._solve)(entries, value), entries[self.structure.masses]
 
     def margins(self, x: Array) -> Array:
         """Pivots of all unknowns over the sum of the magnitudes that they are the difference of."""

@@ -29,11 +29,12 @@ PIVOTS, FACTORS = 1, 0
 class Tape(NamedTuple):
     """Runs of sums: sum i begins with a number at `start`, goes to `out`, and is multiplied by a number at `scale`.
 
-    A row of `runs` is (first sum, end, number of terms, first term, what).  Terms are products of numbers at `left` and
-    at `right`.
+    A row of `runs` is (first sum, end, number of terms, first term, what).  A run that `opens` a level needs what runs
+    before it have computed, the others of its level do not.  Terms are products of numbers at `left` and at `right`.
     """
 
     runs: np.ndarray
+    opens: np.ndarray
     out: np.ndarray
     start: np.ndarray
     scale: np.ndarray
@@ -71,6 +72,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.runs: list[tuple[int, int, int, int, int]] = []
+        self.opens: list[bool] = []
         self.columns: list[list[np.ndarray]] = [[], [], []]  # out, start, scale
         self.terms: list[list[np.ndarray]] = [[], []]  # left, right
         self.sums = self.used = 0
@@ -82,7 +84,8 @@ class _Writer:
         counts = np.bincount(target, minlength=len(out))
         order = np.argsort(target, kind="stable")
         begins = np.cumsum(counts) - counts
-        for width in np.unique(counts):
+        for i, width in enumerate(np.unique(counts)):
+            self.opens.append(i == 0)
             members = np.flatnonzero(counts == width)
             which = order[(begins[members][:, None] + np.arange(width)).ravel()]
             self.runs.append((self.sums, self.sums + len(members), int(width), self.used, kind))
@@ -97,7 +100,7 @@ class _Writer:
         """All runs."""
         none = [np.zeros(0, np.int64)]
         joined = [np.concatenate(column or none).astype(np.int32) for column in (*self.columns, *self.terms)]
-        return Tape(np.array(self.runs, np.int64).reshape(-1, 5), *joined)
+        return Tape(np.array(self.runs, np.int64).reshape(-1, 5), np.array(self.opens, bool), *joined)
 
 
 def elimination_tape(rows: Indices, columns: Indices, motions: int, size: int) -> EliminationTape:

@@ -17,7 +17,7 @@ from holonax.errors import InputError, whole_number
 from holonax.inputs.checks import choice, memory
 from holonax.inputs.foreign import Foreign
 from holonax.inputs.parameters import asked_for, check_names, recipes_in, required
-from holonax.mechanics.closures import keep_up_with
+from holonax.mechanics.closures import fingerprint, keep_up_with
 from holonax.mechanics.system import MethodOf, System
 from holonax.numerics.batching import over_paths
 from holonax.observables.view import Grid, Readings, View
@@ -68,6 +68,10 @@ class Observable(ABC):
 
     def _quantity(self, parameters: Mapping[str, Any]) -> Foreign:
         return Foreign("fn", self.fn, ("q", "p"), "array", parameters)
+
+    def fingerprint(self, n: int, parameters: Mapping[str, Any]) -> str:
+        """Of what `fn` computes; the same in another process."""
+        return fingerprint(self.fn, n, 2, self._quantity(parameters).asked(n), lasting=True).hex()[:32]
 
     def about(self, system: System) -> Self:
         """The same, where `fn` is a method of the simulated system, such as `system.energy`: with the run's parameters.

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from os import PathLike
 from typing import Any, NamedTuple, final
 
 import jax
 import numpy as np
 from jax import Array
 
-from holonax.errors import InputError, SimulationError, StepSizeWarning, shown
+from holonax.errors import InputError, Interrupted, SimulationError, StepSizeWarning, shown
 from holonax.inputs.checks import at_least, choice, count_of_steps, flag, memory, positive, real_number, real_numbers
+from holonax.mechanics.closures import fingerprint_of
 from holonax.mechanics.noise import check_counter, several_seeds
 from holonax.mechanics.start import start
 from holonax.mechanics.system import State, System
 from holonax.methods.langevin.method import Langevin
+from holonax.methods.text import written
 from holonax.numerics.newton import Newton
 from holonax.progress import Bar
 from holonax.sampling.target import MEASURES, langevin_system
 from holonax.simulation.simulate import simulate
+from holonax.store.ledger import Ledger, ledger_of
 from holonax.warn import warn
 
 ROUNDS = 20
@@ -30,10 +36,12 @@ ROUNDS = 20
 STUCK = 0.01
 """Share of accepted proposals below which there are no samples to speak of."""
 
+PATIENCE = Newton(max_iterations=10)
+"""Newton's usual number of iterations is 3 to 5; lanes that find nothing hold up their neighbours."""
+
 _LARGEST_CORRECTION = 1.5  # of log h, from one round to the next
 _FIRST_GUESS = 0.1
 _SAFETY = 0.5  # of the smallest size at which a step had no solution, for chains that must not meet any
-_ITERATIONS = 10  # Newton's usual number is 3 to 5; lanes that find nothing hold up their neighbours
 
 
 @final
@@ -59,17 +67,17 @@ class Samples:
     thin: int
 
     def to_arviz(self) -> Any:
-        """The chains as ArviZ's InferenceData, for effective sample sizes, R-hat and autocorrelation.
+        """The chains for ArviZ 1, an xarray.DataTree, for effective sample sizes, R-hat and autocorrelation.
 
-        Effective sample sizes are `arviz.ess(samples.to_arviz())`, a table of everything `arviz.summary(...)`.
+        Effective sample sizes are `arviz.ess(samples.to_arviz())`, a table of everything `arviz.summary(...)`; where
+        ArviZ itself is not installed, the same functions are in `arviz_stats`.
         """
         try:
-            import arviz
+            import arviz_base
         except ImportError:
             raise InputError("to_arviz() needs ArviZ: pip install 'holonax[arviz]'") from None
-        data = arviz.from_dict(posterior={"q": self.q})
-        data.posterior.attrs |= {"step_size": self.step_size, "thin": self.thin, "acceptance": self.acceptance.tolist()}
-        return data
+        told = {"step_size": self.step_size, "thin": self.thin, "acceptance": self.acceptance.tolist()}
+        return arviz_base.from_dict({"posterior": {"q": self.q}}, attrs={"posterior": told})
 
 
 def sample(
@@ -94,6 +102,7 @@ def sample(
     engine: str = "auto",
     dtype: str = "float64",
     progress: bool = True,
+    store: str | PathLike[str] | None = None,
 ) -> Samples:
     r"""Sample $\rho(q) = e^{\text{log\_density}(q)}$, which need not be normalised, on the manifold $g(q) = 0$.
 
@@ -122,6 +131,8 @@ def sample(
         engine: as in `hx.simulate`.
         dtype: as in `hx.simulate`.
         progress: show a progress bar on long work.
+        store: a folder such as "samples.zarr" for the draws, and for warm-up.  Called again with the same arguments,
+            after whatever interrupted it, `sample` goes on there; with more draws, it adds them.
 
     >>> import holonax as hx, jax.numpy as jnp
     >>> samples = hx.sample(lambda q: -q[2], lambda q: q @ q - 1.0, [1.0, 0.0, 0.0], chains=64, draws=500, thin=10)
@@ -134,9 +145,7 @@ def sample(
     draws, thin, warmup, step_size = _checked(draws, thin, warmup, step_size)
     choice("measure", measure, MEASURES)
     flag("metropolis", metropolis)
-    if not 0.0 < real_number("target_acceptance", target_acceptance) < 1.0:
-        raise InputError(f"target_acceptance = {target_acceptance}: must lie between 0 and 1")
-    positive("target_energy_error", target_energy_error)
+    _check_targets(target_acceptance, target_energy_error)
     check_counter("seed", seed)
     if not np.all(real_numbers("friction", friction, "pass a positive number") > 0):
         raise InputError(f"friction = {shown(friction)}: must be positive; without it nothing drives the chains")
@@ -146,14 +155,20 @@ def sample(
     count_of_steps(draws * thin, f"draws = {draws} with thin = {thin} are {draws * thin} steps", "draw fewer")
     memory(f"draws = {draws} of {len(q)} chains", 16 * len(q) * draws * n, "draw fewer, with a larger thin=")
     system = langevin_system(log_density, constraint, n, mass, measure)
-    method = Langevin(friction, 1.0, splitting, None, inner, metropolis, Newton(max_iterations=_ITERATIONS))
+    method = Langevin(friction, 1.0, splitting, None, inner, metropolis, PATIENCE)
     target = _energy_error(target_acceptance) if metropolis else target_energy_error
     *seeds, last_seed = several_seeds(seed, ROUNDS + 1)
     running: dict[str, Any] = {"engine": engine, "dtype": dtype}
-    found = _warm_up(system, method, start(system, q), warmup, step_size, target, seeds, running, progress)
+    begin = start(system, q)
+    work = {
+        "density": fingerprint_of(system, n), "method": written(method), "steps": warmup, "target": target,
+        "step_size": step_size, "seed": int(seed), "q0": blake2b(np.asarray(begin.q).tobytes()).hexdigest(), **running,
+    }  # fmt: skip
+    with _told(store), ledger_of(store, "warmup", work) as ledger:
+        found = _warm_up(system, method, begin, warmup, step_size, target, seeds, running, progress, ledger)
     h = found.step_size
-    running |= {"save_every": thin, "progress": progress}
-    with warnings.catch_warnings(record=True) as raised:
+    running |= {"save_every": thin, "progress": progress, "store": store}
+    with _told(store), warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", StepSizeWarning)
         run = simulate(system, method, found.state, t1=h * draws * thin, h=h, seed=last_seed, **running)
     accepted = run.counts["accepted"] / (draws * thin) if metropolis else np.ones(len(q))
@@ -165,6 +180,18 @@ def sample(
     return samples
 
 
+@contextmanager
+def _told(store: Any) -> Iterator[None]:
+    """Say after Ctrl-C how to go on, if there is a store."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if store is None:
+            raise
+        message = f"interrupted; the same call of hx.sample with store={str(store)!r} goes on"
+        raise Interrupted(message, getattr(error, "result", None)) from None
+
+
 def _checked(draws: Any, thin: Any, warmup: Any, step_size: Any) -> tuple[int, int, int, float | None]:
     """The numbers of steps, and the step size if it is given."""
     draws, thin = (at_least(1, name, x, "must be positive") for name, x in (("draws", draws), ("thin", thin)))
@@ -174,6 +201,12 @@ def _checked(draws: Any, thin: Any, warmup: Any, step_size: Any) -> tuple[int, i
             f"warmup = {warmup}: at least {ROUNDS} steps are needed to find the step size, or give step_size="
         )
     return draws, thin, warmup, None if step_size is None else positive("step_size", step_size)
+
+
+def _check_targets(acceptance: Any, energy_error: Any) -> None:
+    if not 0.0 < real_number("target_acceptance", acceptance) < 1.0:
+        raise InputError(f"target_acceptance = {acceptance}: must lie between 0 and 1")
+    positive("target_energy_error", energy_error)
 
 
 def _describe_standstill(samples: Samples) -> str:
@@ -204,6 +237,7 @@ def _warm_up(
     seeds: list[int],
     running: dict[str, Any],
     progress: bool,
+    ledger: Ledger,
 ) -> _WarmedUp:
     r"""Run Metropolis chains in rounds, and correct the step size after each until the energy error is the target.
 
@@ -218,15 +252,18 @@ def _warm_up(
     sizes, accepted, failing = [_FIRST_GUESS if fixed is None else fixed], [], [math.inf]
     rounds = min(ROUNDS, steps)
     half = rounds // 2
+    if (record := ledger.read("rounds")) is not None:
+        sizes, accepted, failing = (record.words[name] for name in ("sizes", "accepted", "failing"))
+        state = State(record.arrays["q"], record.arrays["p"])
     with Bar(rounds, "rounds of warm-up", show=progress) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", StepSizeWarning)  # trials may be too large
-        for number in range(rounds):
+        for number in range(len(accepted), rounds):
             h, here = sizes[-1], steps * (number + 1) // rounds - steps * number // rounds
             options = running | {"save_every": None, "progress": False}
             run = simulate(system, chain, state, t1=h * here, h=h, seed=seeds[number], **options)
             state = State(run.q[:, -1], run.p[:, -1])
             proposals = here * len(run.q)
-            accepted.append(run.counts["accepted"].sum() / proposals)
+            accepted.append(float(run.counts["accepted"].sum() / proposals))
             if number < half:
                 error = _energy_error((run.counts["accepted"].sum() + 0.5) / (proposals + 1))  # never 0
                 correction = math.log(target / error) / 3
@@ -237,6 +274,8 @@ def _warm_up(
                 correction = min(correction, -0.5)
             if fixed is None:
                 sizes.append(h * math.exp(np.clip(correction, -_LARGEST_CORRECTION, _LARGEST_CORRECTION)))
+            done = {"sizes": sizes, "accepted": accepted, "failing": failing}
+            ledger.write("rounds", done, {"q": state.q, "p": state.p})
             bar.update(number + 1)
     settled = math.exp(np.mean(np.log(sizes[-(half + 1) :])))
     size = min(settled, _SAFETY * min(failing)) if fixed is None else fixed

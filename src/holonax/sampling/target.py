@@ -85,17 +85,22 @@ def _system(target: _Target) -> System:
         target.log_density, target.constraint, target.n, target.mass, target.measure
     )  # fmt: skip
     M = np.eye(n) if mass is None else np.array(mass)
+    diagonal = np.diag(M) if np.count_nonzero(M) == n else None
     inverse = np.linalg.inv(M)
     g = None if constraint is None else lambda q: constraint(q)  # which has a hash
-    surface = System(lambda q, v: 0.5 * v @ M @ v, g, n=n)
+    surface = System(lambda q, v: 0.5 * v @ (M @ v if diagonal is None else diagonal * v), g, n=n)
 
+    def over_mass(G: Array) -> Array:
+        return G @ inverse @ G.T if diagonal is None else (G / diagonal) @ G.T
+
+    @jax.jit  # traced once
     def potential(q: Array) -> Array:
         if constraint is None or (measure == "surface" and mass is None):
             return log_density(q)
         G = jax.jacfwd(surface.g)(q)
         if measure == "delta":
-            return log_density(q) - 0.5 * _log_determinant(G @ inverse @ G.T)
-        return log_density(q) - 0.5 * (_log_determinant(G @ inverse @ G.T) - _log_determinant(G @ G.T))
+            return log_density(q) - 0.5 * _log_determinant(over_mass(G))
+        return log_density(q) - 0.5 * (_log_determinant(over_mass(G)) - _log_determinant(G @ G.T))
 
     return System(lambda q, v: surface.lagrangian(q, v) + potential(q), g, n=n)
 

@@ -33,6 +33,7 @@ def run_chunks(
     workers: int,
     total: int,
     progress: bool,
+    told: Callable[[], str] = str,
 ) -> None:
     """Do some work on every chunk, several at a time, and keep the results in the order of the chunks.
 
@@ -44,11 +45,12 @@ def run_chunks(
         workers: how many chunks are worked on at a time.
         total: path-steps of all chunks.
         progress: show a progress bar on work longer than two seconds.
+        told: what the bar tells besides, such as how many paths failed so far.
 
     Ctrl-C, like an error in a chunk, is raised here at once, while the threads stop when they next notify.  What was
     kept by then is the first few chunks, each of them complete.
     """
-    with Bar(total, "path-steps", show=progress) as bar:
+    with Bar(total, "path-steps", show=progress, told=told) as bar:
         overseer = _Overseer(work, bar)
         try:
             with closing(in_order(overseer.run, chunks, workers, overseer.show)) as results:

@@ -29,12 +29,12 @@ _LONGER = 4
 class Followed:
     """What was made for the paths of a chunk; `room` is shared by all chunks, so that few programs are compiled."""
 
-    def __init__(self, recipes: Mapping[str, Recipe], q: np.ndarray, room: dict[str, int]) -> None:
+    def __init__(self, recipes: Mapping[str, Recipe], q: np.ndarray, room: dict[str, int], step: int = 0) -> None:
         self.recipes, self.room = recipes, room
         self.made: dict[str, Made] = {}
-        self.since = 0  # the step before which all of it was made
+        self.since = step  # the step before which all of it was made
         self.reach = 1 if recipes else 2**31  # how many steps the next call may take
-        self._make(q, 0)
+        self._make(q, step)
 
     def failing(self, runner: Runner, carried: Any, first_step: int) -> int | None:
         """The earliest step of a call that failed with what was not made for the state before it."""

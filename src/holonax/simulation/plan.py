@@ -13,7 +13,7 @@ import numpy as np
 
 from holonax.engines import ENGINES
 from holonax.errors import InputError, shown, whole_number
-from holonax.inputs.checks import MOST_STEPS, at_least, choice, instance, memory, number_of_steps, real_number, untraced
+from holonax.inputs.checks import MOST_STEPS, at_least, choice, instance, number_of_steps, real_number, untraced
 from holonax.inputs.parameters import Values
 from holonax.mechanics.noise import check_counter
 from holonax.mechanics.start import A_SYSTEM, INSTEAD, check_start
@@ -102,12 +102,7 @@ class Plan:
         values = Values.of(system.parameters, parameters)
         system, start = check_start(system, start, values)
         paths = _number_of_paths(paths, start, values)
-        times, n = Grid(save_every, steps).times, start.q.shape[-1]
-        memory(
-            f"q and p at {times} times of {paths} paths",
-            2 * paths * times * n * np.dtype(dtype).itemsize,
-            "save less with save_every=, or use observe= with save_every=None",
-        )
+        n = start.q.shape[-1]
         method.check(system.around(np.atleast_2d(start.q)[0]), start)
         observe = {name: observable.about(system) for name, observable in observe.items()}
         kinds = system.form.parameters

@@ -14,6 +14,7 @@ from holonax.simulation.chunks import Notify
 from holonax.simulation.plan import Plan
 from holonax.simulation.run import Ends
 from holonax.simulation.segments import Segment
+from holonax.simulation.tally import Tally
 
 
 class Complete(NamedTuple):
@@ -22,7 +23,7 @@ class Complete(NamedTuple):
     paths: int
     failures: int
     velocities: Callable[[], np.ndarray] | None  # fetches them; None if the engine has none
-    summaries: Mapping[str, Any]  # of the observables
+    summaries: Mapping[str, list[tuple[int, Any]]]  # of the observables: of blocks of paths, see `Tally`
 
 
 class _Joined(NamedTuple):
@@ -31,7 +32,7 @@ class _Joined(NamedTuple):
     chunks: int
     paths: int
     failures: int
-    summaries: Mapping[str, Any]
+    summaries: Mapping[str, list[tuple[int, Any]]]
 
 
 @final
@@ -43,23 +44,25 @@ class Recorder:
     order of the paths; the results are of those that were added.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.grid = plan, plan.grid
-        self._q = np.empty((plan.paths, self.grid.times, plan.n), plan.dtype)
+    def __init__(self, plan: Plan, block: int, only: range | None = None) -> None:
+        """With room for all paths, or for consecutive ones `only`, which another recorder is then given."""
+        self.plan, self.grid, self.block = plan, plan.grid, block
+        held = range(plan.paths) if only is None else only
+        paths, self._first = len(held), held.start
+        self._q = np.empty((paths, self.grid.times, plan.n), plan.dtype)
         self._p = np.empty_like(self._q)
         self._end_is_saved = self.grid.last == plan.steps
-        end = (0 if self._end_is_saved else plan.paths, plan.n)
+        end = (0 if self._end_is_saved else paths, plan.n)
         self._end = np.empty(end, plan.dtype), np.empty(end, plan.dtype)
-        words = [np.empty(plan.paths, np.int32) for _ in ("status", "failed_step", "iterations")]
-        counts = np.empty((plan.paths, len(plan.method.outcomes)), np.int32)
-        self._fate = Fate(words[0], words[1], np.empty(plan.paths, plan.dtype), words[2], counts)
+        words = [np.empty(paths, np.int32) for _ in ("status", "failed_step", "iterations")]
+        counts = np.empty((paths, len(plan.method.outcomes)), np.int32)
+        self._fate = Fate(words[0], words[1], np.empty(paths, plan.dtype), words[2], counts)
         self._velocities: list[tuple[Callable[[], np.ndarray] | None, int]] = []  # of the chunks, and their sizes
         self._joined = _Joined(0, 0, 0, {})
 
     def record(self, chunk: range, segments: Iterable[Segment], notify: Notify) -> Complete:
         """Record a chunk to its end, and tell how far it is after every segment."""
-        observe, views = self.plan.observe, self.plan.views
-        accumulators = {name: Accumulator(observable, views[name], chunk) for name, observable in observe.items()}
+        accumulators = accumulators_of(self.plan, chunk, self.block)
         for segment in segments:
             self._save(chunk, segment)
             for accumulator in accumulators.values():
@@ -68,14 +71,17 @@ class Recorder:
         self._keep(chunk, self._fate, segment.fate)
         if not self._end_is_saved:
             self._keep(chunk, self._end, segment.places())
-        summaries = {name: accumulator.summary() for name, accumulator in accumulators.items()}
-        failures = int(np.count_nonzero(self._fate.status[chunk.start : chunk.stop]))
+        summaries = summaries_of(self.plan, accumulators, segment.fate.failed_step)
+        failures = int(np.count_nonzero(self._fate.status[self._rows(chunk)]))
         return Complete(len(chunk), failures, segment.velocities(), summaries)
 
     def _keep(self, chunk: range, kept: Iterable[np.ndarray], found: Iterable[np.ndarray]) -> None:
         """Store what there is once for each path."""
         for all_paths, of_chunk in zip(kept, found, strict=True):
-            all_paths[chunk.start : chunk.stop] = of_chunk[: len(chunk)]
+            all_paths[self._rows(chunk)] = of_chunk[: len(chunk)]
+
+    def _rows(self, chunk: range) -> slice:
+        return slice(chunk.start - self._first, chunk.stop - self._first)
 
     def _save(self, chunk: range, segment: Segment) -> None:
         """Store what is on the grid, row by row: transposing a whole segment misses the cache at every number."""
@@ -85,20 +91,27 @@ class Recorder:
         column = (segment.numbers[rows[0]] - self.grid.first) // self.grid.stride
         for saved, states in ((self._q, np.asarray(segment.q)), (self._p, np.asarray(segment.p))):
             for place, row in enumerate(rows, column):
-                saved[chunk.start : chunk.stop, place] = states[row, : len(chunk)]
+                saved[self._rows(chunk), place] = states[row, : len(chunk)]
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """Whatever is stored for each path."""
+        return [self._q, self._p, *([] if self._end_is_saved else self._end), *self._fate]
+
+    def put(self, chunk: range, arrays: Iterable[np.ndarray]) -> None:
+        """Store what another recorder has for this chunk only."""
+        self._keep(chunk, self.arrays, arrays)
 
     def add(self, chunk: Complete) -> None:
         """Join a complete chunk to those before it.
 
         It counts from the last assignment on, so that Ctrl-C cannot leave half of it.
         """
-        before = self._joined
-        summaries = chunk.summaries
-        if before.chunks:
-            merging = self.plan.observe.items()
-            summaries = {
-                name: observable.merge(before.summaries[name], summaries[name]) for name, observable in merging
-            }
+        before, summaries = self._joined, {}
+        for name, observable in self.plan.observe.items():
+            tally = Tally(observable, before.summaries.get(name, ()))
+            tally.extend(chunk.summaries[name])
+            summaries[name] = tally.nodes
         self._velocities.append((chunk.velocities, chunk.paths))
         paths, failures = before.paths + chunk.paths, before.failures + chunk.failures
         self._joined = _Joined(before.chunks + 1, paths, failures, summaries)
@@ -140,8 +153,27 @@ class Recorder:
     @property
     def observed(self) -> dict[str, Any]:
         """Results of the observables."""
-        views, summaries = self.plan.views, self._joined.summaries
-        return {name: observable.result(views[name], summaries[name]) for name, observable in self.plan.observe.items()}
+        return results_of(self.plan, self._joined.summaries)
+
+
+def accumulators_of(plan: Plan, chunk: range, block: int) -> dict[str, Accumulator]:
+    """Of a chunk, by the names of the observables."""
+    return {name: Accumulator(seen, plan.views[name], chunk, block) for name, seen in plan.observe.items()}
+
+
+def summaries_of(
+    plan: Plan, accumulators: Mapping[str, Accumulator], failed_step: np.ndarray
+) -> dict[str, list[tuple[int, Any]]]:
+    """What they have gathered from a chunk whose paths failed at these steps, joined as far as it can be."""
+    found = {name: accumulator.summaries(failed_step) for name, accumulator in accumulators.items()}
+    return {name: Tally(plan.observe[name], ((1, x) for x in blocks)).nodes for name, blocks in found.items()}
+
+
+def results_of(plan: Plan, summaries: Mapping[str, list[tuple[int, Any]]]) -> dict[str, Any]:
+    """What the user sees of the observables."""
+    return {
+        name: seen.result(plan.views[name], Tally(seen, summaries[name]).total) for name, seen in plan.observe.items()
+    }
 
 
 def _fetch(velocities: list[tuple[Callable[[], np.ndarray] | None, int]]) -> np.ndarray | None:

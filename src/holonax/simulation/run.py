@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, final
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from holonax.errors import InputError, StoreError
+from holonax.exports.formats import write_trajectory
+from holonax.exports.trajectory import trajectory_of
+from holonax.inputs.checks import at_least
 from holonax.mechanics.closures import remembered
 from holonax.mechanics.rank import is_near_singular, most_dependent
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
 from holonax.simulation.plan import Plan
+from holonax.simulation.scenes import scene_of, series_of
+from holonax.viewer.drawing import Drawing
+from holonax.viewer.level_set import COARSE
+from holonax.viewer.movie import make_movie
+from holonax.viewer.overview import overview
+from holonax.viewer.page import Page, make_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Ends(NamedTuple):
@@ -56,6 +72,15 @@ class Run:
         engine: what ran the paths: "llvm", "cuda", "xla", or "plain", which takes what the others cannot translate.
         reason: why that one.
         seconds: how long compiling and running took.
+        t0: time at the start.
+        over: what each observable was taken over, by name.
+        model: the system itself; None where it is not known, as in a store whose system is in no catalogue.
+        origin: how the system is found again, as text: `chain(beads=8)`, `file.py:name`; None if it is in no catalogue.
+        store: the folder that it is kept in; None if it is in memory.
+        progress: of a run in a store: steps that each path has done; None in memory, where all are done.
+
+    In a store, `q` and `p` are read when they are looked at (`LazyArray`); what is not there yet is NaN, and the status
+    of a path that has not begun is -2.
     """
 
     t: np.ndarray
@@ -79,21 +104,126 @@ class Run:
     engine: str
     reason: str
     seconds: dict[str, float]
+    t0: float
+    over: dict[str, str]
+    model: System | None
+    origin: str | None
+    store: Path | None = None
+    progress: np.ndarray | None = None
 
     @cached_property
     def state(self) -> State:
         """Where the paths are at the end, to go on from: `simulate(system, method, run.state, t0=run.t1, ...)`."""
+        if not self.complete:
+            raise StoreError(f"the paths in {self.store} are not at their end yet; go on with {self.how_to_go_on}")
         return State(self.ends.q, self.ends.p, self.ends.velocities())
 
+    @property
+    def complete(self) -> bool:
+        """Whether all paths are at their end."""
+        return self.progress is None or bool((np.asarray(self.progress) >= self.steps).all())
+
+    @property
+    def how_to_go_on(self) -> str:
+        """What to call for a run that is not complete."""
+        return f"hx.resume({str(self.store)!r})"
+
+    def to_xarray(self) -> Any:
+        """As an `xarray.Dataset` with the dimensions `path`, `time` and `coordinate`; lazily, if it is in a store."""
+        from holonax.simulation.exporting import dataset
+
+        return dataset(self)
+
+    def to_netcdf(self, file: str | PathLike[str]) -> None:
+        """Write all of it into a file that every netCDF-4 reader understands."""
+        from holonax.simulation.exporting import write_netcdf
+
+        write_netcdf(self, file)
+
+    def export(
+        self,
+        file: Any,
+        *,
+        path: int = 0,
+        dimensions: int = 3,
+        masses: Any = None,
+        bonds: Any = None,
+        box: Any = None,
+        units: Any = None,
+    ) -> None:
+        """Write one path of a system of beads for other programs: `.h5md` or `.gsd`, by the end of the file's name.
+
+        MDAnalysis and VMD open both, OVITO opens GSD.  A path that failed is written up to its failure.
+
+        Args:
+            file: name of the file; one that is there already is overwritten.
+            path: number of the path.
+            dimensions: coordinates of a bead, 3 or 2.
+            masses: of all beads, or of each; if given, velocities p/m are written too.
+            bonds: pairs of beads, for programs that draw them.
+            box: edge of a periodic cube, or three edges.
+            units: of H5MD, such as `{"length": "nm", "time": "ps"}`; GSD has none.
+        """
+        if at_least(0, "path", path, "paths are numbered from 0") >= len(self.status):
+            raise InputError(f"path = {path}: the run has {len(self.status)} paths, numbered from 0")
+        steps = self.steps + np.round((self.t - self.t1) / self.h).astype(np.int64)
+        kept = steps <= (self.failed_step[path] if self.status[path] else self.steps)
+        whole = (self.t, self.first_step + steps, np.asarray(self.q[path]), np.asarray(self.p[path]))
+        options = {"dimensions": dimensions, "masses": masses, "bonds": bonds, "box": box, "units": units}
+        write_trajectory(file, trajectory_of(*(x[kept] for x in whole), **options))
+
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: velocities that may still be on a device are fetched."""
-        q, p, v = self.state
-        return self.__dict__ | {"ends": Ends(q, p, partial(_itself, v))}
+        """What is pickled: velocities that may still be on a device are fetched, a system goes along if it can."""
+        content = self.__dict__ | {"model": self.model if _can_be_pickled(self.model) else None}
+        if self.store is None:
+            q, p, v = self.state
+            content |= {"ends": Ends(q, p, partial(_itself, v))}
+        return content
+
+    def view(
+        self,
+        file: str | PathLike[str] | None = None,
+        *,
+        drawing: Drawing | None = None,
+        quantities: Mapping[str, Callable[..., Any]] | None = None,
+        title: str | None = None,
+    ) -> Page:
+        """A page that plays the paths on their manifold: in a notebook, or as one HTML file that needs no network.
+
+        Args:
+            file: where to write the page; left out, it is only returned, and a notebook shows it.
+            drawing: how to draw the system; left out, as the system says, or as its coordinates suggest.
+            quantities: functions `fn(q, p)` by name, to colour and plot the paths by, beside the energy.
+            title: of the page.
+        """
+        page = make_page(scene_of(self, drawing, quantities, title))
+        if file is not None:
+            page.save(file)
+        return page
+
+    def movie(self, file: str | PathLike[str], *, drawing: Drawing | None = None, title: str | None = None) -> None:
+        """A film of the paths as a .gif or, with ffmpeg, as an .mp4; arguments as those of `view`."""
+        make_movie(scene_of(self, drawing, title=title, cells=COARSE), file)
+
+    def plot(self, quantities: Mapping[str, Callable[..., Any]] | None = None) -> Figure:
+        """A quick look: time series with bands, a phase portrait, a histogram at the end; a figure of Matplotlib.
+
+        Args:
+            quantities: functions `fn(q, p)` by name whose time series are drawn; left out, the first coordinates.
+        """
+        return overview(series_of(self, quantities))
+
+    def report(self, file: str | PathLike[str]) -> Path:
+        """Write a page on the run: what came of it in words, figures, tables, and the viewer; one HTML file."""
+        from holonax.simulation.reporting import write_report
+
+        return write_report(self, file)
 
     def __repr__(self) -> str:
         paths, times, _ = self.q.shape
-        failed = int(np.count_nonzero(self.status))
-        worst = Status(int(np.bincount(self.status[self.status != 0]).argmax())).name if failed else ""
+        failures = self.status[self.status > 0]
+        failed = len(failures)
+        worst = Status(int(np.bincount(failures).argmax())).name if failed else ""
         compiling, running = (self.seconds[part] for part in ("compiling", "running"))
         lines = [
             f"Run of {paths} paths, {self.steps} steps of h = {self.h:g} to t = {self.t1:g}; {times} times kept",
@@ -102,9 +232,12 @@ class Run:
             f"  noise    seed {self.seed}, steps from number {self.first_step} on",
             f"  engine   {self.engine}: {self.reason}; {compiling:.2g} s to compile, {running:.2g} s to run",
             f"  failed   {failed} paths" + (f", mostly {worst}" if failed else ""),
-            f"  Newton   residual up to {self.residual.max(initial=0.0):.1e}, "
+            f"  Newton   residual up to {np.nanmax(self.residual, initial=0.0):.1e}, "
             f"up to {self.iterations.max(initial=0)} iterations in a step",
         ]
+        if self.store is not None:
+            share = 1.0 if self.complete else float(np.mean(self.progress)) / self.steps  # type: ignore[arg-type]
+            lines.append(f"  store    {self.store}: {share:.1%} done")
         if self.parameters:
             told = (
                 f"{name} = {np.array2string(x, threshold=4) if isinstance(x, np.ndarray) else x}"
@@ -116,6 +249,14 @@ class Run:
         if self.observed:
             lines.append(f"  observed {', '.join(self.observed)}")
         return "\n".join(lines)
+
+
+def _can_be_pickled(value: object) -> bool:
+    try:
+        pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError):  # functions defined in functions, closures
+        return False
+    return True
 
 
 @remembered
@@ -130,7 +271,7 @@ def in_words(system: System, n: int) -> str:
 
 def describe_failures(plan: Plan, run: Run) -> str:
     """How many paths failed, the first of them, why, and what to do about it."""
-    failed = np.flatnonzero(run.status)
+    failed = np.flatnonzero(run.status > 0)
     path = failed[np.argmin(run.failed_step[failed])]
     step = run.failed_step[path]
     values = {name: x[0] for name, x in plan.values.of_paths(np.array([path]), 1).items()}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from jax import Array
@@ -19,6 +19,15 @@ from holonax.simulation.neighbours import Followed
 from holonax.simulation.plan import Plan
 
 _CALL_SECONDS = 0.3  # how long one call should last: progress is shown, and Ctrl-C obeyed, that often
+
+
+class Checkpoint(NamedTuple):
+    """All of a chunk that its further steps depend on; the noise is a function of seed, path and step."""
+
+    step: int  # how many are done
+    state: State  # (paths, n), without padding; v is None where the engine knows it by itself
+    fate: Fate
+    room: Mapping[str, int]  # of parameters that are made for states
 
 
 @final
@@ -56,6 +65,12 @@ class Segment:
         """What fetches their velocities, with padding, at any later time; None if the engine has none."""
         return self.runner.velocities(self.carried)
 
+    def checkpoint(self, room: Mapping[str, int]) -> Checkpoint:
+        """What it takes to go on from here."""
+        fetch = self.velocities()
+        state = [None if x is None else x[: self.paths] for x in (*self.places(), None if fetch is None else fetch())]
+        return Checkpoint(self.done, State(*state), Fate(*(x[: self.paths] for x in self.fate)), dict(room))
+
 
 @final
 class Stepper:
@@ -65,18 +80,20 @@ class Stepper:
     threads, and later runs (`Runner.quick`).
     """
 
-    def __init__(self, plan: Plan, runner: Runner) -> None:
-        self.plan, self.runner = plan, runner
+    def __init__(self, plan: Plan, runner: Runner, origin: int = 0) -> None:
+        """A plan that was sent elsewhere holds starts and parameters of some paths alone, from number `origin` on."""
+        self.plan, self.runner, self.origin = plan, runner, origin
         self.start = State(*(np.asarray(x, plan.dtype) for x in (plan.start.q, plan.start.p, plan.start.guess)))
         self.room: dict[str, int] = {}  # of parameters that are made for states
 
-    def segments(self, chunk: range) -> Iterator[Segment]:
-        """Run these paths to their end; the first segment is the start itself."""
+    def segments(self, chunk: range, after: Checkpoint | None = None) -> Iterator[Segment]:
+        """Run these paths to their end; the first segment is the start itself, unless they go on from a checkpoint."""
         plan, runner, stride = self.plan, self.runner, self.plan.stride
         size = self._padded(len(chunk))
-        states, parameters = self._begin(chunk, size)
-        lists = Followed(plan.values.recipes, states.q, self.room)
-        carried = runner.begin(states, parameters | lists.made)
+        states, parameters, fate = self._begin(chunk, size, after)
+        first = after.step if after else 0
+        lists = Followed(plan.values.recipes, states.q, self.room, first)
+        carried = runner.begin(states, parameters | lists.made, fate)
 
         def segment(done: int, numbers: np.ndarray, q: Any, p: Any) -> Segment:
             own = parameters | lists.made
@@ -85,8 +102,8 @@ class Stepper:
         def advance(first: int, stop: int) -> tuple[Any, Any, Any]:
             return runner.advance(carried, chunk, plan.seed, plan.h, first, stop, stride, plan.first_step)
 
-        yield segment(0, np.array([0]), states.q[None], states.p[None])
-        first = 0
+        if not after:
+            yield segment(0, np.array([0]), states.q[None], states.p[None])
         while first < plan.steps:
             most = min(runner.quick.get(size, ROWS), lists.reach)
             stop = min(plan.steps, first + most, (first // stride + ROWS) * stride)
@@ -118,9 +135,20 @@ class Stepper:
         groups = -(-paths // self.runner.grain)
         return self.runner.grain * (2 ** (groups - 1).bit_length() if self.plan.observe else groups)
 
-    def _begin(self, chunk: range, size: int) -> tuple[State, dict[str, np.ndarray]]:
-        """Starts and parameters of these paths; what they share is not copied, and nothing is if none is padding."""
-        paths = slice(chunk.start, chunk.stop)
-        index = paths if size == len(chunk) else repeated(np.arange(chunk.start, chunk.stop), size)
-        states = (np.broadcast_to(x, (size, *x.shape)) if x.ndim == 1 else x[index] for x in self.start)
-        return State(*states), self.plan.values.of_paths(index, size, self.plan.dtype)
+    def _begin(
+        self, chunk: range, size: int, after: Checkpoint | None
+    ) -> tuple[State, dict[str, np.ndarray], Fate | None]:
+        """States and parameters of these paths; what they share is not copied, and nothing is if none is padding."""
+        paths = slice(chunk.start - self.origin, chunk.stop - self.origin)
+        index = paths if size == len(chunk) else repeated(np.arange(paths.start, paths.stop), size)
+        parameters = self.plan.values.of_paths(index, size, self.plan.dtype)
+        if after is None:
+            states = (np.broadcast_to(x, (size, *x.shape)) if x.ndim == 1 else x[index] for x in self.start)
+            return State(*states), parameters, None
+        self.room.update({name: max(room, self.room.get(name, 0)) for name, room in after.room.items()})
+        padded = repeated(np.arange(len(chunk)), size)
+        first, failed = self.plan.first_step, after.fate.failed_step
+        fate = after.fate._replace(failed_step=np.where(failed < 0, -1, failed + first).astype(np.int32))
+        q, p, v = after.state
+        state = State(*(x[padded] for x in (q, p, np.zeros_like(q) if v is None else v)))
+        return state, parameters, Fate(*(x[padded] for x in fate))

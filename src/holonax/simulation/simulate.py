@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from functools import partial
+from os import PathLike
 from typing import Any
+
+import numpy as np
 
 from holonax.background import in_background
 from holonax.engines import Runner, runner
 from holonax.errors import InputError, Interrupted, SimulationError, StepSizeWarning
+from holonax.inputs.checks import memory as enough
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.observables import Observable
 from holonax.progress import notes
 from holonax.simulation.chunks import Notify, cut, run_chunks
+from holonax.simulation.cluster import Dask
+from holonax.simulation.crew import Crew, crew_of
+from holonax.simulation.exchange import ToRecorder
 from holonax.simulation.plan import Plan
 from holonax.simulation.recording import Complete, Recorder
 from holonax.simulation.run import Run, describe_failures, in_words
 from holonax.simulation.segments import Stepper
+from holonax.simulation.sizes import bytes_of
+from holonax.simulation.stored import execute_stored
+from holonax.store.ledger import folder_of
 from holonax.warn import warn
 
 
@@ -40,6 +51,9 @@ def simulate(
     dtype: str = "float64",
     on_failure: str = "raise",
     progress: bool = True,
+    store: str | PathLike[str] | None = None,
+    memory: str | float | None = None,
+    cluster: Dask | None = None,
 ) -> Run:
     """Simulate an ensemble of paths from `t0` to `t1` in steps of `h`.
 
@@ -65,8 +79,15 @@ def simulate(
         dtype: "float64" or "float32".
         on_failure: "raise" a SimulationError at the end if a path failed, or only "mark" it in `run.status`.
         progress: show a progress bar on work longer than two seconds.
+        store: a folder such as "run.zarr" that the run is written to as it goes, and that `hx.open` and xarray read
+            meanwhile.  If it is there already, the run in it goes on, or is extended to a later `t1` or more paths; an
+            InputError if it is another run.
+        memory: what the process may have resident while it works on a store, such as "1GiB"; left out, a quarter of
+            what is free.  Without a store, what the result may take.
+        cluster: where chunks of paths run: in this process, or by the workers of `hx.Dask(...)`; the same results.
 
-    Ctrl-C raises `Interrupted`, a KeyboardInterrupt whose `result` is the run of the paths that are complete.
+    Ctrl-C raises `Interrupted`, a KeyboardInterrupt whose `result` is the run of the paths that are complete; with a
+    store, all that was done is in it, and the message says how to go on.
 
     >>> import holonax as hx
     >>> entry = hx.systems.pendulum()
@@ -81,22 +102,50 @@ def simulate(
         system, method, start, parameters=parameters, t0=t0, t1=t1, h=h, first_step=first_step, paths=paths, seed=seed,
         save_every=save_every, observe=observe, engine=engine, dtype=dtype, on_failure=on_failure,
     )  # fmt: skip
-    return execute(plan, progress)
+    if store is None:
+        _check_memory(plan, memory)
+        with crew_of(cluster) as crew:
+            return execute(plan, progress, crew)
+    limit, folder = bytes_of(memory), folder_of(store)
+    with crew_of(cluster) as crew:
+        begin = time.perf_counter()
+        program = _compiled(plan, progress)
+        told: dict[str, Any] = {"reason": why(plan.engine, program), "compiling": time.perf_counter() - begin}
+        run = execute_stored(plan, program, folder, limit, progress, crew, **told)
+    _judge(plan, run, int(np.count_nonzero(run.status)))
+    return run
 
 
-def execute(plan: Plan, progress: bool) -> Run:
-    """Do what is planned.
+def _check_memory(plan: Plan, memory: Any) -> None:
+    """Raise if the result is larger than it may be."""
+    size = 2 * plan.paths * plan.grid.times * plan.n * np.dtype(plan.dtype).itemsize
+    what = f"q and p at {plan.grid.times} times of {plan.paths} paths"
+    remedy = (
+        'write them to disk with store="run.zarr", save less with save_every=, or use observe= with save_every=None'
+    )
+    enough(what, size, remedy)
+    if memory is not None and size > (limit := bytes_of(memory)):
+        raise InputError(f"{what} need {size / 2**20:.0f} MiB, more than memory = {limit / 2**20:.0f} MiB; {remedy}")
+
+
+def execute(plan: Plan, progress: bool, crew: Crew | None = None) -> Run:
+    """Do what is planned, in threads of this process or by a crew elsewhere.
 
     Ctrl-C raises `Interrupted` with the run of the paths that are complete, unless there are none.
     """
     begin = time.perf_counter()
     program = _compiled(plan, progress)
     ready = time.perf_counter()
-    recorder = Recorder(plan)
+    recorder = Recorder(plan, program.block)
     work = partial(_run_chunk, Stepper(plan, program), recorder)
-    chunks, total = cut(plan.paths, _chunk_size(program, plan.paths)), plan.paths * plan.steps
+    workers, total = program.workers, plan.paths * plan.steps
+    chunks = cut(plan.paths, chunk_size(program, plan, crew.chunks(plan) if crew else workers))
     try:
-        run_chunks(work, chunks, recorder.add, workers=program.workers, total=total, progress=progress)
+        if crew:
+            crew.run(plan, program, ToRecorder(recorder), chunks, recorder.add, progress=progress, remedy=_REMEDY)
+        else:
+            told = partial(_failures_so_far, recorder)
+            run_chunks(work, chunks, recorder.add, workers=workers, total=total, progress=progress, told=told)
     except KeyboardInterrupt:
         if not recorder.paths:
             raise
@@ -107,6 +156,15 @@ def execute(plan: Plan, progress: bool) -> Run:
     return run
 
 
+_REMEDY = 'nothing is left of this run; a run with store="run.zarr" can go on'
+
+
+def _failures_so_far(recorder: Recorder) -> str:
+    """For the progress bar."""
+    return f"{recorder.failures} failed" if recorder.failures else ""
+
+
+_log = logging.getLogger(__name__)
 _told: set[str] = set()  # reasons for another engine: once each is enough
 
 
@@ -116,8 +174,11 @@ def _compiled(plan: Plan, progress: bool) -> Runner:
     No warning if that is the best anyway, as for large systems, whose sparse equations are solved entry by entry, and
     for neighbour lists.
     """
+    begin = time.perf_counter()
     with notes(progress):
         program = in_background(runner, plan.engine, plan.form, plan.method, plan.n, plan.dtype)
+    spent = time.perf_counter() - begin
+    _log.info("engine %s (%s); ready after %.2g s", program.name, why(plan.engine, program), spent)
     if program.fallback is not None and plan.engine != "auto":
         raise InputError(f"the {program.fallback}; engine='auto' runs it on the plain XLA engine")
     expected = program.sparse or plan.form.recipes
@@ -127,10 +188,15 @@ def _compiled(plan: Plan, progress: bool) -> Runner:
     return program
 
 
-def _chunk_size(program: Runner, paths: int) -> int:
-    """Paths per chunk: few enough that every worker has something to do, if that is worth its while."""
-    share = max(-(-paths // program.workers), program.least)
-    return min(program.chunk, -(-share // program.grain) * program.grain)
+def chunk_size(program: Runner, plan: Plan, chunks: int) -> int:
+    """Paths per chunk: few enough that there are so many chunks, if that is worth their while.
+
+    With observables, a power of two of blocks, as `Tally` wants it.
+    """
+    share = max(-(-plan.paths // chunks), program.least)
+    if not plan.observe:
+        return min(program.chunk, -(-share // program.grain) * program.grain)
+    return min(program.chunk, program.block * 2 ** (-(-share // program.block) - 1).bit_length())
 
 
 def _run_chunk(stepper: Stepper, recorder: Recorder, chunk: range, notify: Notify) -> Complete:
@@ -147,11 +213,14 @@ def _result(plan: Plan, program: Runner, recorder: Recorder, begin: float, ready
         plan.times, recorder.q, recorder.p, **told, observed=observed, ends=recorder.ends,
         system=in_words(plan.form, plan.n), method=plan.method,
         parameters=plan.values.shared | plan.values.own, h=plan.h, t1=plan.t1, steps=plan.steps, seed=plan.seed,
-        first_step=plan.first_step, engine=program.name, reason=_why(plan.engine, program), seconds=seconds,
+        first_step=plan.first_step, engine=program.name, reason=why(plan.engine, program), seconds=seconds,
+        t0=plan.t0, over={name: seen.over for name, seen in plan.observe.items()},
+        model=plan.system, origin=plan.system.origin,
     )  # fmt: skip
 
 
-def _why(asked: str, program: Runner) -> str:
+def why(asked: str, program: Runner) -> str:
+    """Why it is this engine."""
     if program.fallback is not None:
         return f"the {program.fallback}"
     why = "the fastest that this machine has" if asked == "auto" else "asked for"

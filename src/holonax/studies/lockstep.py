@@ -7,7 +7,9 @@ $H = J/h - \Delta W/2$.  Nothing is stored along the way, so memory does not dep
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,9 +27,14 @@ from holonax.methods.base import Method
 from holonax.methods.path import guarded_step
 from holonax.numerics.batching import over_paths
 from holonax.simulation.chunks import Notify, cut, run_chunks
+from holonax.store.ledger import Ledger
 from holonax.studies.arguments import StudyPlan
 
+_log = logging.getLogger(__name__)
+
 CHUNK = 256
+COMMIT_SECONDS = 10.0
+"""How much work of a chunk may be lost, with a store."""
 _STEPS_PER_CALL = 512
 
 
@@ -145,24 +152,37 @@ class _Common(NamedTuple):
         )
 
 
-def run_levels(plan: StudyPlan, measure: Callable[[LevelStates], Any], *, antithetic: bool, progress: bool) -> Any:
+def run_levels(
+    plan: StudyPlan, measure: Callable[[LevelStates], Any], ledger: Ledger, *, antithetic: bool, progress: bool
+) -> Any:
     """Run all chunks and join what `measure` makes of their ends (arrays whose last axis is that of the paths).
 
-    With `antithetic`, paths come in pairs, one on W and the next on -W.  Ctrl-C raises `Interrupted` with the joined
-    chunks that are complete.
+    With `antithetic`, paths come in pairs, one on W and the next on -W.  Chunks that the ledger holds are not run
+    again, and one that was interrupted goes on.  Ctrl-C raises `Interrupted` with the joined chunks that are complete.
     """
     paths = plan.paths + plan.paths % 2 if antithetic else plan.paths
     number = -(-paths // CHUNK)
-    work = partial(_run_chunk, _Common.of(plan), plan.levels.steps, measure, antithetic)
+    failures: list[int] = []  # of the chunks that are done
+
+    def note(reached: LevelStates) -> None:
+        fates = np.asarray(reached.status).any(axis=(0, 1)) | (np.asarray(reached.reference_status) != 0)
+        failures.append(int(np.count_nonzero(fates)))
+
+    work = partial(_run_chunk, _Common.of(plan), plan.levels.steps, measure, note, antithetic, ledger)
+    _log.info("study of %d methods on engine xla: several step sizes advance together on one noise", len(plan.methods))
     workers = cores() if jax.default_backend() == "cpu" else 1
     total = number * CHUNK * plan.levels.steps
     pieces: list[Any] = []
     try:
-        run_chunks(work, cut(paths, CHUNK), pieces.append, workers=workers, total=total, progress=progress)
+        run_chunks(
+            work, cut(paths, CHUNK), pieces.append, workers=workers, total=total, progress=progress,
+            told=lambda: f"{sum(failures)} failed" if any(failures) else "",
+        )  # fmt: skip
     except KeyboardInterrupt:
         if not pieces:
             raise
         message = f"interrupted: {len(pieces)} of {number} chunks of {CHUNK} paths are done"
+        message += "" if ledger.store is None else f"; the same call with store={str(ledger.store)!r} goes on"
         raise Interrupted(message, _join(pieces)) from None
     return _join(pieces)
 
@@ -171,21 +191,46 @@ def _run_chunk(
     common: _Common,
     steps: int,
     measure: Callable[[LevelStates], Any],
+    note: Callable[[LevelStates], None],
     antithetic: bool,
+    ledger: Ledger,
     chunk: range,
     notify: Notify,
 ) -> Any:
     """Run a chunk, padded to the size that the program is compiled for, and measure it."""
     program, carry, factors, common_factor, key, h = common
+    number = chunk.start // CHUNK
+    if (done := ledger.read(f"chunk-{number}")) is not None and done.words["paths"] == len(chunk):
+        notify(CHUNK * steps)
+        return _like(jax.eval_shape(measure, carry.reached), done.arrays)
     index = np.arange(chunk.start, chunk.start + CHUNK)
     path = words(index // 2 if antithetic else index).T
     sign = jnp.asarray(1.0 - 2.0 * (index % 2) if antithetic else np.ones(CHUNK), h.dtype)
-    for first in range(0, steps, _STEPS_PER_CALL):
+    begin, kept = 0, time.monotonic()
+    if (partly := ledger.read(f"carry-{number}")) is not None:
+        begin = partly.words["step"]
+        carry = _like(carry, partly.arrays)
+    for first in range(begin, steps, _STEPS_PER_CALL):
         stop = min(first + _STEPS_PER_CALL, steps)
         carry = program(carry, factors, common_factor, key, path, sign, h, first, stop)
         jax.block_until_ready(carry.W)
+        if time.monotonic() - kept > COMMIT_SECONDS:
+            ledger.write(f"carry-{number}", {"step": stop}, _leaves(carry))
+            kept = time.monotonic()
         notify(CHUNK * stop)
-    return jax.tree.map(lambda x: np.asarray(x)[..., : len(chunk)], measure(carry.reached))
+    note(carry.reached)
+    found = jax.tree.map(lambda x: np.asarray(x)[..., : len(chunk)], measure(carry.reached))
+    ledger.write(f"chunk-{number}", {"paths": len(chunk)}, _leaves(found))
+    ledger.remove(f"carry-{number}")
+    return found
+
+
+def _like(tree: Any, leaves: Mapping[str, np.ndarray]) -> Any:
+    return jax.tree.unflatten(jax.tree.structure(tree), [leaves[str(i)] for i in range(len(leaves))])
+
+
+def _leaves(tree: Any) -> dict[str, np.ndarray]:
+    return {str(i): np.asarray(x) for i, x in enumerate(jax.tree.leaves(tree))}
 
 
 def _join(pieces: list[Any]) -> Any:

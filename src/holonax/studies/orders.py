@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import jax
@@ -12,9 +13,12 @@ import numpy as np
 
 from holonax.errors import Interrupted, SimulationError
 from holonax.inputs.checks import flag
+from holonax.mechanics.closures import fingerprint, fingerprint_of
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
+from holonax.methods.text import written
 from holonax.numerics.newton import Status
+from holonax.store.ledger import Ledger, ledger_of
 from holonax.studies.arguments import Observables, StudyPlan, check_observables, plan_study
 from holonax.studies.fit import batch_means, fit, resampled
 from holonax.studies.lockstep import LevelStates, run_levels, squared_errors
@@ -37,6 +41,7 @@ def strong_order(
     refine: int = 16,
     on_failure: str = "raise",
     progress: bool = True,
+    store: str | PathLike[str] | None = None,
 ) -> Study:
     """Measure the strong order: root-mean-square error of q and p at `t1` on common noise.
 
@@ -54,6 +59,8 @@ def strong_order(
         refine: how many times finer than the finest level the reference runs.
         on_failure: "raise" if a path fails at some level, or "mark": leave it out at every level and say so.
         progress: show a progress bar on work longer than two seconds.
+        store: a folder that keeps what is done: the same call goes on there after whatever interrupted it, also with
+            more paths.
 
     >>> import holonax as hx
     >>> entry = hx.systems.pendulum()
@@ -63,7 +70,7 @@ def strong_order(
     """
     return strong_orders(
         system, (method,), start, t1=t1, h=h, paths=paths, seed=seed, sup=sup, reference=reference, refine=refine,
-        on_failure=on_failure, progress=progress,
+        on_failure=on_failure, progress=progress, store=store,
     )[0]  # fmt: skip
 
 
@@ -81,12 +88,15 @@ def strong_orders(
     refine: int = 16,
     on_failure: str = "raise",
     progress: bool = True,
+    store: str | PathLike[str] | None = None,
 ) -> list[Study]:
     """`strong_order` of several methods against one reference, which is then computed once."""
     flag("sup", sup)
     plan = plan_study(system, methods, start, t1, h, refine, reference, on_failure, paths, seed)
     measure, summarise = partial(_strong_errors, sup), partial(_strong_studies, plan, sup)
-    return _whole_or_part(plan, measure, summarise, antithetic=False, progress=progress)
+    work = _specification("strong", plan, {"sup": bool(sup)})
+    with ledger_of(store, "study", work) as ledger:
+        return _whole_or_part(plan, measure, summarise, ledger, antithetic=False, progress=progress)
 
 
 def _strong_errors(sup: bool, reached: LevelStates) -> tuple[Any, ...]:
@@ -132,6 +142,7 @@ def weak_order(
     refine: int = 16,
     on_failure: str = "raise",
     progress: bool = True,
+    store: str | PathLike[str] | None = None,
 ) -> Study:
     """Measure the weak order: error of the mean of `observables`, numbers `fn(q, p)`, at `t1`.
 
@@ -149,7 +160,7 @@ def weak_order(
     """
     return weak_orders(
         system, (method,), start, t1=t1, h=h, paths=paths, observables=observables, seed=seed, exact=exact,
-        reference=reference, refine=refine, on_failure=on_failure, progress=progress,
+        reference=reference, refine=refine, on_failure=on_failure, progress=progress, store=store,
     )[0]  # fmt: skip
 
 
@@ -168,13 +179,18 @@ def weak_orders(
     refine: int = 16,
     on_failure: str = "raise",
     progress: bool = True,
+    store: str | PathLike[str] | None = None,
 ) -> list[Study]:
     """`weak_order` of several methods against one reference, which is then computed once."""
     plan = plan_study(system, methods, start, t1, h, refine, reference, on_failure, paths, seed)
     exact = check_observables(observables, exact, plan.start.q.shape[0])
     measure = jax.jit(partial(_weak_differences, observables, exact))
     summarise = partial(_weak_studies, plan, tuple(observables), exact)
-    return _whole_or_part(plan, measure, summarise, antithetic=True, progress=progress)
+    n = plan.start.q.shape[0]
+    marks = {name: fingerprint(fn, n, 2, lasting=True).hex()[:32] for name, fn in observables.items()}
+    work = _specification("weak", plan, {"observables": marks, "exact": exact})
+    with ledger_of(store, "study", work) as ledger:
+        return _whole_or_part(plan, measure, summarise, ledger, antithetic=True, progress=progress)
 
 
 def _weak_differences(observables: Observables, exact: Mapping[str, float], reached: LevelStates) -> tuple[Any, ...]:
@@ -222,16 +238,28 @@ def _whole_or_part(
     plan: StudyPlan,
     measure: Callable[[LevelStates], Any],
     summarise: Callable[[Any], list[Study]],
+    ledger: Ledger,
     *,
     antithetic: bool,
     progress: bool,
 ) -> list[Study]:
     """Run all levels in lock-step; after Ctrl-C, pass on the studies of the paths that are done."""
     try:
-        measured = run_levels(plan, measure, antithetic=antithetic, progress=progress)
+        measured = run_levels(plan, measure, ledger, antithetic=antithetic, progress=progress)
     except Interrupted as interrupted:
         raise Interrupted(str(interrupted), summarise(interrupted.result)) from None
     return summarise(measured)
+
+
+def _specification(kind: str, plan: StudyPlan, more: Mapping[str, Any]) -> dict[str, Any]:
+    """All that the numbers of a path depend on; there may be more paths later."""
+    start, levels, n = plan.start, plan.levels, plan.start.q.shape[0]
+    return {
+        "kind": kind, "system": fingerprint_of(plan.system, n), "methods": [written(x) for x in plan.methods],
+        "reference": written(plan.reference), "t1": float(plan.t1), "h": levels.h.tolist(), "h_ref": levels.h_ref,
+        "seed": int(plan.seed), "q": np.asarray(start.q).tolist(), "p": np.asarray(start.p).tolist(),
+        "parameters": {name: np.asarray(x).tolist() for name, x in plan.system.parameters.items()}, **more,
+    }  # fmt: skip
 
 
 def _power(same: bool, power: int) -> int:

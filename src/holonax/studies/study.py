@@ -38,6 +38,14 @@ class Curve:
     mean_abs: np.ndarray | None = None
 
     @property
+    def told(self) -> str:
+        """The order and its interval, as far as there are any."""
+        low, high = self.interval
+        if not np.isfinite(self.order):
+            return "not found: the errors are below the noise"
+        return f"{self.order:.3f}" + (f"  [{low:.3f}, {high:.3f}]" if np.isfinite(high - low) else "")
+
+    @property
     def slopes(self) -> np.ndarray:
         """Local slopes between neighbouring levels."""
         return np.diff(np.log(self.error)) / np.diff(np.log(self.h))
@@ -93,8 +101,7 @@ class Study:
         """Level, error, interval and local slope of every curve, as text."""
         lines = [f"{self.kind} errors of {self.method}, {self.paths} paths, against {self.reference}"]
         for name, curve in self.curves.items():
-            low, high = curve.interval
-            lines.append(f"  {name}: order {curve.order:.3f}  [{low:.3f}, {high:.3f}]  (declared {self.declared:g})")
+            lines.append(f"  {name}: order {curve.told}  (declared {self.declared:g})")
             lines.append(f"    {'h':>12} {'error':>12} {'+-':>10} {'slope':>7}")
             slopes = [None, *curve.slopes]
             for h, error, width, used, slope in zip(

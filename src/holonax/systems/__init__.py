@@ -13,7 +13,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from holonax.inputs.checks import unknown
-from holonax.systems.entry import Entry
+from holonax.systems.entry import Entry, traceable
 
 
 def names() -> list[str]:
@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 # A file dropped into this folder is an entry: hx.systems.NAME is the function NAME of the module NAME.
-globals().update({name: getattr(import_module(f"{__name__}.{name}"), name) for name in names()})
+globals().update({name: traceable(getattr(import_module(f"{__name__}.{name}"), name)) for name in names()})
 
 
 def __getattr__(name: str) -> Callable[..., Entry]:

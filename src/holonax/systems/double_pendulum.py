@@ -6,6 +6,7 @@ from jax import Array
 from holonax.mechanics.start import start
 from holonax.mechanics.system import System
 from holonax.systems.entry import Entry
+from holonax.viewer.drawing import Drawing
 
 
 def double_pendulum(sigma: float = 0.5) -> Entry:
@@ -23,5 +24,6 @@ def double_pendulum(sigma: float = 0.5) -> Entry:
         constraint=rods,
         noise=lambda q: sigma * jnp.sin(jnp.array([q[0], q[2] + q[3]])),
         n=4,
+        drawing=Drawing(dimension=2),
     )
     return Entry("double_pendulum", system, start(system, q=[1.0, 0.0, 1.0, -1.0], v=[0.0, 0.5, 0.3, 0.5]))

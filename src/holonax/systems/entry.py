@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 from jax import Array
@@ -44,3 +46,21 @@ class Entry:
     def m(self) -> int:
         """Number of stochastic potentials."""
         return self.system.sizes(self.n)[1]
+
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def traceable(make: Callable[..., Entry]) -> Callable[..., Entry]:
+    """The function of a catalogue entry, whose systems know how they are found again, if their arguments are plain."""
+
+    @functools.wraps(make)
+    def made(*arguments: Any, **named: Any) -> Entry:
+        entry = make(*arguments, **named)
+        given = inspect.signature(make).bind(*arguments, **named).arguments
+        if not all(type(value) in _PLAIN for value in given.values()):
+            return entry
+        text = ",".join(f"{name}={value!r}" for name, value in given.items())
+        return replace(entry, system=replace(entry.system, origin=f"{make.__name__}({text})"))
+
+    return made

@@ -7,6 +7,7 @@ from jax import Array
 from holonax.mechanics.start import start
 from holonax.mechanics.system import System
 from holonax.systems.entry import Entry
+from holonax.viewer.drawing import Drawing, Frame
 
 WEIGHTS = (0.6, 0.9, 1.3)
 
@@ -29,7 +30,9 @@ def rigid_body(sigma: float = 0.4) -> Entry:
         gram = q.reshape(3, 3).T @ q.reshape(3, 3)
         return jnp.concatenate([jnp.diagonal(gram) - 1.0, gram[upper]])
 
-    system = System(lagrangian, orthogonality, noise=lambda q: sigma * jnp.sin(q.reshape(3, 3)[2]), n=9)
+    box = Frame(tuple(range(9)), size=(0.9, 0.6, 0.35))
+    drawing = Drawing(points=((2, 5, 8),), rods=(), frames=(box,))  # the point is the end of the third axis
+    system = System(lagrangian, orthogonality, lambda q: sigma * jnp.sin(q.reshape(3, 3)[2]), 9, drawing=drawing)
     about_z = np.array([[0.6, -0.8, 0.0], [0.8, 0.6, 0.0], [0.0, 0.0, 1.0]])
     about_x = np.array([[1.0, 0.0, 0.0], [0.0, 0.8, -0.6], [0.0, 0.6, 0.8]])
     R = about_z @ about_x

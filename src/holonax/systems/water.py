@@ -14,6 +14,7 @@ from holonax.mechanics.start import start
 from holonax.mechanics.system import System
 from holonax.systems.entry import Entry
 from holonax.systems.ring import AXES, total_momentum
+from holonax.viewer.drawing import Drawing
 
 MASSES = np.array([15.9994, 1.008, 1.008])  # u
 CHARGES = np.array([-0.8476, 0.4238, 0.4238])  # e
@@ -66,6 +67,7 @@ def water(molecules: int = 8, density: float = 997.0, temperature: float = 300.0
         lagrangian=lambda q, v: 0.5 * jnp.sum(masses * v**2) - potential(q.reshape(-1, 3)),
         constraint=rods,
         n=9 * molecules,
+        drawing=Drawing(sizes=(1.6, 1.0, 1.0) * molecules, trails=0),
     )
     begin = start(system, *_crystal(molecules, box, temperature))
     facts = {"box": box, "cutoff": box / 2, "degrees_of_freedom": 6 * molecules - 3}

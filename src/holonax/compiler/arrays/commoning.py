@@ -7,8 +7,10 @@ it is then known whether the step computes that anyway.  If so, it is kept in me
 
 from __future__ import annotations
 
+from holonax.compiler.arrays.matrices import dense
 from holonax.compiler.arrays.translate import Translation
-from holonax.compiler.arrays.values import Array, Combined, Fixed, Formula, Given, Joined, Ref
+from holonax.compiler.arrays.values import Array, Combined, DenseArray, Fixed, Formula, Given, Joined, Ref
+from holonax.compiler.ir.graph import evaluated
 
 WORTHWHILE = 10
 """Operations per entry from which on an array is kept."""
@@ -37,28 +39,20 @@ def kept_arrays(
 
 
 def _can_move(array: Array) -> bool:
-    return isinstance(array, (Formula, Combined, Joined))
+    return isinstance(array, (Formula, Combined, Joined, DenseArray))
 
 
 def _work(array: Array) -> float:
     if isinstance(array, Formula):
         return array.size * array.kind.cost
+    if isinstance(array, DenseArray):
+        return float(array.size * array.inner)
     return float(array.terms.table.size) if isinstance(array, Combined) else 0.0
 
 
 def _moved(translation: Translation, array: Array, moves: dict[Array, Ref]) -> Ref:
     """The array at the new positions, given what some are there."""
-    stack = [array]
-    while stack:
-        top = stack[-1]
-        missing = [x.array for x in top.operands if x.array not in moves] if top not in moves else []
-        if missing:
-            stack += missing
-            continue
-        stack.pop()
-        if top not in moves:
-            moves[top] = _made_again(translation, top, moves)
-    return moves[array]
+    return evaluated([array], moves, lambda x: x.sources, lambda x: _made_again(translation, x, moves))[0]
 
 
 def _made_again(translation: Translation, array: Array, moves: dict[Array, Ref]) -> Ref:
@@ -72,5 +66,8 @@ def _made_again(translation: Translation, array: Array, moves: dict[Array, Ref])
             return translation.combined(array.operation, at(array.terms))
         case Joined():
             return translation.joined([at(part) for part in array.parts], array.inverse)
+        case DenseArray():
+            moved = [at(x) for x in array.operands]
+            return dense(translation, array.operation, moved, (array.batches, array.rows, array.inner, array.columns))
         case _:
             return array.all

@@ -54,6 +54,7 @@ def _root(translation: Translation, equation: Any, guess: Ref, *constants: Ref) 
     translation.solves.append(solve)
     found = [Found(solve, "unknowns", size, dtype)]
     found += [Found(solve, what, 1, dtype) for what in ("status", "residual", "iterations")]
+    translation.doubts.append(translation.operation("not_equal", found[1].one, fixed(np.zeros((), dtype))))
     return [found[0].all, *(x.one for x in found[1:])]
 
 
@@ -78,7 +79,7 @@ class Rows:
         return Solve(
             unknowns=self.unknowns,
             guess=guess,
-            **self._judged(self.rows),
+            **self._judged(self.rows, _diagonal(matrix, self.motions)),
             least=0,
             entries=self._entries(matrix),
             right=in_memory(self.translation.concatenated(self.rows)),
@@ -135,7 +136,7 @@ class Rows:
         return Solve(
             unknowns=self.unknowns,
             guess=guess,
-            **self._judged(self.rows[1:]),
+            **self._judged(self.rows[1:], mass.entries),
             least=1,
             entries=self._entries(matrix),
             right=in_memory(t.operation("subtract", pushed, residual)),
@@ -175,7 +176,7 @@ class Rows:
         zero = fixed(np.zeros(1, self.dtype))
         return in_memory(self.translation.concatenated([zero, matrix.entries]))
 
-    def _judged(self, rows: list[Ref]) -> dict[str, Any]:
+    def _judged(self, rows: list[Ref], masses: Ref | None) -> dict[str, Any]:
         """Whether some residual is more than round-off (or NaN), and the largest residual."""
         t = self.translation
         most = min(MOST_ITERATIONS, self.newton.max_iterations)
@@ -183,7 +184,9 @@ class Rows:
             no = t.operation("and", t.alive, t.operation("not", t.alive))
             none = t.converted(no, self.dtype)
             return {"alive": t.alive, "unsolved": _stored(no), "largest": _stored(none), "most": most}
-        sizes = Magnitudes(t, self.derivatives, rows)
+        sizes = Magnitudes(t, self.derivatives, self.rows)
+        if masses is not None:
+            sizes = Magnitudes(t, self.derivatives, self.rows, sizes.of_unknowns(self.rows[0], masses))
         values, magnitudes = t.concatenated(rows), t.concatenated([sizes.of(row) for row in rows])
         absolute = t.operation("absolute", values)
         allowed = t.operation("multiply", magnitudes, fixed(np.asarray(self.newton.bound(self.dtype), self.dtype)))
@@ -191,6 +194,12 @@ class Rows:
         unsolved = t.combined("or", t.operation("not", solved))
         largest = t.combined("maximum", absolute)
         return {"alive": t.alive, "unsolved": _stored(unsolved), "largest": _stored(largest), "most": most}
+
+
+def _diagonal(matrix: Group, size: int) -> Ref | None:
+    """The first entries of the diagonal, if they are all there."""
+    where = np.flatnonzero((matrix.rows == matrix.columns) & (matrix.rows < size))
+    return matrix.entries[where] if len(where) == size else None
 
 
 def _stored(ref: Ref) -> Ref:
@@ -213,6 +222,9 @@ def _split(groups: list[Group], n: int) -> tuple[list[Group], list[Group]]:
 
 def _products(translation: Translation, left: list[Group], right: list[Group]) -> list[Group]:
     """The product of two sparse matrices, as groups."""
+    terms = sum(int(np.bincount(b.rows, minlength=a.columns.max() + 1)[a.columns].sum()) for a in left for b in right)
+    if terms > MOST_PRODUCTS:
+        raise Untranslatable(f"equations whose matrix takes {terms} products")
     result = []
     for a in left:
         for b in right:

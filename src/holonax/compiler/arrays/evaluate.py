@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from holonax.compiler.arrays.values import Array, Combined, Fixed, Formula, Joined, Ref, Scattered, Selected
+from holonax.compiler.arrays.values import Array, Combined, DenseArray, Fixed, Formula, Joined, Ref, Scattered, Selected
+from holonax.compiler.ir.graph import evaluated
 
 REDUCTIONS = {
     "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
@@ -14,17 +15,7 @@ REDUCTIONS = {
 
 def array_values(array: Array, known: dict[Array, np.ndarray]) -> np.ndarray:
     """The entries of an array, given those of some; what is evaluated on the way becomes known as well."""
-    stack = [array]
-    while stack:
-        top = stack[-1]
-        missing = [] if top in known else [x.array for x in top.operands if x.array not in known]
-        if missing:
-            stack += missing
-            continue
-        stack.pop()
-        if top not in known:
-            known[top] = _value(top, known)
-    return known[array]
+    return evaluated([array], known, lambda x: x.sources, lambda x: _value(x, known))[0]
 
 
 def _value(array: Array, known: dict[Array, np.ndarray]) -> np.ndarray:
@@ -43,6 +34,8 @@ def _value(array: Array, known: dict[Array, np.ndarray]) -> np.ndarray:
             for part, places in zip(array.parts, array.places, strict=True):
                 whole[places] = of(part)
             return whole
+        case DenseArray():
+            return _dense(array, known)
         case Selected():
             return known[array.whole][of(array.index)]
         case Scattered():
@@ -50,3 +43,11 @@ def _value(array: Array, known: dict[Array, np.ndarray]) -> np.ndarray:
             np.add.at(total, of(array.index), of(array.terms))
             return total[:-1]
     raise KeyError(f"{type(array).__name__} has no value of its own")
+
+
+def _dense(array: DenseArray, known: dict[Array, np.ndarray]) -> np.ndarray:
+    left = known[array.left].reshape(array.batches, array.rows, array.inner)
+    if array.right is None:
+        return np.linalg.cholesky(left).reshape(-1)
+    right = known[array.right].reshape(array.batches, array.inner, array.columns)
+    return (left @ right if array.operation == "product" else np.linalg.solve(np.tril(left), right)).reshape(-1)

@@ -1,17 +1,19 @@
-"""Triangular factors and systems as arrays: column by column or row by row, each a loop over the others."""
+"""Triangular factors and systems: as matrices, or column by column or row by row, each a loop over the others."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from holonax.compiler.arrays.matrices import dense, stays_whole
 from holonax.compiler.arrays.translate import Translation, handler
 from holonax.compiler.arrays.values import Ref, fixed, known_values
 from holonax.compiler.ir.graph import Untranslatable
 
 LARGEST = 100
-"""Matrices up to so many rows."""
+"""Matrices up to so many rows are written out."""
 
 
 def _check(size: int) -> None:
@@ -25,6 +27,9 @@ def _cholesky(translation: Translation, equation: Any, matrix: Ref) -> Ref:
     if (values := known_values(matrix)) is not None:
         return fixed(np.linalg.cholesky(values))
     *batch, size, _ = matrix.table.shape
+    if stays_whole(translation, (matrix,), size):
+        factor = dense(translation, "cholesky", [matrix], (prod(batch), size, size, size))
+        return factor[np.arange(matrix.table.size).reshape(matrix.table.shape)]
     _check(size)
     columns: list[Ref] = []  # entry (..., i) of column l belongs to row l + i
     for j in range(size):
@@ -51,8 +56,12 @@ def _triangular_solve(translation: Translation, equation: Any, matrix: Ref, righ
     own = Ref(matrix.array, np.swapaxes(matrix.table, -1, -2)) if transposed else matrix
     sides = right if options["left_side"] else Ref(right.array, np.swapaxes(right.table, -1, -2))
     *batch, size, number = sides.table.shape
+    lower = options["lower"] != transposed
+    if stays_whole(translation, (own, sides), size) and not options["unit_diagonal"]:
+        whole = _substituted(translation, own, sides, lower)
+        return whole if options["left_side"] else Ref(whole.array, np.swapaxes(whole.table, -1, -2))
     _check(size)
-    order = range(size) if options["lower"] != transposed else range(size - 1, -1, -1)
+    order = range(size) if lower else range(size - 1, -1, -1)
     rows: dict[int, Ref] = {}
     for i in order:
         rest = sides[..., i, :]
@@ -66,3 +75,13 @@ def _triangular_solve(translation: Translation, equation: Any, matrix: Ref, righ
     numbers = np.moveaxis(np.arange(size * int(np.prod(batch)) * number).reshape(size, *batch, number), 0, -2)
     whole = translation.joined(parts, numbers)
     return whole if options["left_side"] else Ref(whole.array, np.swapaxes(whole.table, -1, -2))
+
+
+def _substituted(translation: Translation, matrix: Ref, sides: Ref, lower: bool) -> Ref:
+    """Substitution with whole matrices; an upper triangle is a lower one, read from its end."""
+    if not lower:
+        matrix, sides = matrix[..., ::-1, ::-1], sides[..., ::-1, :]
+    *batch, size, number = sides.table.shape
+    found = dense(translation, "substitution", [matrix, sides], (prod(batch), size, size, number))
+    table = np.arange(sides.table.size).reshape(sides.table.shape)
+    return found[table if lower else table[..., ::-1, :]]

@@ -14,7 +14,7 @@ import numpy as np
 from holonax.compiler.arrays.moves import sums_by_target
 from holonax.compiler.arrays.translate import Translation
 from holonax.compiler.arrays.values import Array, Combined, Formula, Given, Joined, Ref, Table, fixed, known_number
-from holonax.compiler.ir.graph import Untranslatable
+from holonax.compiler.ir.graph import Untranslatable, evaluated
 
 MOST_GROUPS = 8
 """Groups of entries that are added up by formulas of their own."""
@@ -51,34 +51,21 @@ class Differentiation:
 
     def depends(self, array: Array) -> bool:
         """Whether the unknowns enter."""
-        stack = [array]
-        while stack:
-            top = stack[-1]
-            missing = [x.array for x in top.operands if x.array not in self.dependent]
-            if missing and top not in self.dependent:
-                stack += missing
-            else:
-                stack.pop()
-                if top not in self.dependent:
-                    self.dependent[top] = any(self.dependent[x.array] for x in top.operands)
-        return self.dependent[array]
+        known = self.dependent
+        return evaluated([array], known, lambda x: x.sources, lambda x: any(known[y] for y in x.sources))[0]
 
     def groups(self, ref: Ref) -> list[Group]:
         """The Jacobian of a vector of entries."""
         return [group.of_rows(ref.table)[0] for group in self._of(ref.array)]
 
     def _of(self, array: Array) -> list[Group]:
-        stack = [array]
-        while stack:
-            top = stack[-1]
-            missing = [x.array for x in top.operands if self.depends(x.array) and x.array not in self.known]
-            if missing and top not in self.known:
-                stack += missing
-                continue
-            stack.pop()
-            if top not in self.known:
-                self.known[top] = self._merged(self._rule(top)) if self.depends(top) else []
-        return self.known[array]
+        def followed(x: Array) -> list[Array]:
+            return [y for y in x.sources if self.depends(y)]
+
+        def groups(x: Array) -> list[Group]:
+            return self._merged(self._rule(x)) if self.depends(x) else []
+
+        return evaluated([array], self.known, followed, groups)[0]
 
     def _rule(self, array: Array) -> list[Group]:
         match array:

@@ -19,12 +19,6 @@ from holonax.compiler.frontend.translate import PRIMITIVES, array_of
 from holonax.compiler.ir.graph import Build, Node, evaluated
 from holonax.compiler.ir.operations import FLOATS, OPERATIONS, evaluate
 
-ELEMENTWISE = {name for operation in OPERATIONS.values() for name in operation.primitives} | {
-    "sign", "div", "rem", "pow", "square", "rsqrt", "logistic", "exp2", "log2", "erfc", "clamp", "integer_pow",
-    "convert_element_type", "bitcast_convert_type", "select_n", "round",
-}  # fmt: skip
-"""Primitives of JAX that do the same with every entry."""
-
 
 @final
 class Kind:

@@ -6,16 +6,16 @@ places of their own for every path.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from holonax.compiler.arrays.solve import Found, in_memory
+from holonax.compiler.arrays.matrices import shared, whole_array
+from holonax.compiler.arrays.pieces import identity
 from holonax.compiler.arrays.translate import Translation
-from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, Scattered, Selected, fixed, known_number
+from holonax.compiler.arrays.values import Fixed, Ref, Scattered, Selected, fixed, known_number
 from holonax.compiler.ir.graph import Untranslatable
 from holonax.compiler.ir.operations import FLOATS
 
@@ -37,9 +37,9 @@ def gather_by_path(translation: Translation, equation: Any, x: Ref, indices: Ref
     if (same := known_number(x)) is not None:
         found = fixed(np.full((*rows, *shape[1:]), same))
     else:
-        places, whole = _each_of_row(translation, inside, width), _whole(translation, x)
-        key = ("selected", whole, places.array, places.table.tobytes())
-        chosen = _shared(translation, key, lambda: Selected(whole, places))
+        places, whole = _each_of_row(translation, inside, width), whole_array(translation, x)
+        key = ("selected", whole, identity(places))
+        chosen = shared(translation, key, lambda: Selected(whole, places))
         found = Ref(chosen, np.arange(chosen.size).reshape(*rows, *shape[1:]))
     if equation.params["mode"] != GatherScatterMode.FILL_OR_DROP:
         return found
@@ -72,16 +72,9 @@ def scatter_by_path(translation: Translation, equation: Any, x: Ref, indices: Re
         good = _repeated(translation.operation("equal", number, inside), width)
         places = translation.operation("select", good, places, fixed(np.asarray(x.table.size, places.array.dtype)))
     terms = updates.flat
-    key = ("scattered", *((ref.array, ref.table.tobytes()) for ref in (terms, places)), x.table.size)
-    total = _shared(translation, key, lambda: Scattered(terms, places, x.table.size))
+    key = ("scattered", identity(terms), identity(places), x.table.size)
+    total = shared(translation, key, lambda: Scattered(terms, places, x.table.size))
     return translation.operation("add", x, Ref(total, np.arange(total.size).reshape(shape)))
-
-
-def _shared(translation: Translation, key: tuple, make: Callable[[], Array]) -> Array:
-    """Equal arrays are the same object."""
-    if key not in translation.known:
-        translation.known[key] = make()
-    return translation.known[key]
 
 
 def _clipped(translation: Translation, number: Ref, most: int) -> Ref:
@@ -98,17 +91,9 @@ def _each_of_row(translation: Translation, number: Ref, width: int) -> Ref:
         return begin.flat
     offsets = np.tile(np.arange(width, dtype=whole), begin.table.size)
     key = ("offsets", width, whole, len(offsets))
-    return translation.operation("add", _repeated(begin, width), _shared(translation, key, lambda: Fixed(offsets)).all)
+    return translation.operation("add", _repeated(begin, width), shared(translation, key, lambda: Fixed(offsets)).all)
 
 
 def _repeated(x: Ref, times: int) -> Ref:
     """A vector in which each entry is repeated."""
     return Ref(x.array, np.repeat(x.table.reshape(-1), times))
-
-
-def _whole(translation: Translation, x: Ref) -> Array:
-    """An array in memory that holds these entries in order."""
-    flat = x.flat
-    if isinstance(x.array, (Given, Found, Joined)) and np.array_equal(flat.table, np.arange(x.array.size)):
-        return x.array
-    return _shared(translation, ("whole", x.array, flat.table.tobytes()), lambda: in_memory(flat))

@@ -14,10 +14,20 @@ from typing import final
 import numpy as np
 
 from holonax.compiler.arrays.solve import Found, Solve
-from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Reduction, Scatter, Statement, Store, merged
+from holonax.compiler.arrays.statements import (
+    ArrayLoop,
+    Iterations,
+    MatrixLoops,
+    Reduction,
+    Scatter,
+    Statement,
+    Store,
+    merged,
+)
 from holonax.compiler.arrays.values import (
     Array,
     Combined,
+    DenseArray,
     Fixed,
     Formula,
     Given,
@@ -172,6 +182,8 @@ class Fusion:
                 into.append(Reduction(array))
             case Scattered():
                 into.append(Scatter(array))
+            case DenseArray():
+                into.append(MatrixLoops(array))
             case _:
                 into.append(ArrayLoop(array.size, [Store(array, None, array.all)]))
 

@@ -6,11 +6,13 @@ $q + hV$ counts as itself instead of as $|q| + |hV|$, as there for trials.
 
 from __future__ import annotations
 
+import numpy as np
+
 from holonax.compiler.arrays.jacobian import Differentiation
 from holonax.compiler.arrays.kinds import Kind
 from holonax.compiler.arrays.translate import Translation
-from holonax.compiler.arrays.values import Array, Combined, Formula, Joined, Ref
-from holonax.compiler.ir.graph import Untranslatable
+from holonax.compiler.arrays.values import Array, Combined, Formula, Joined, Ref, fixed
+from holonax.compiler.ir.graph import Untranslatable, evaluated
 
 SUMS = {"add", "subtract", "negative"}
 
@@ -18,10 +20,13 @@ SUMS = {"add", "subtract", "negative"}
 class Magnitudes:
     """Of arrays that depend on the unknowns; what does not is data, whose magnitude is its size."""
 
-    def __init__(self, translation: Translation, derivatives: Differentiation, rows: list[Ref]) -> None:
+    def __init__(
+        self, translation: Translation, derivatives: Differentiation, rows: list[Ref], unknowns: Ref | None = None
+    ) -> None:
+        """Of `rows` and what they are made of, given those of the unknowns if these are more than their sizes."""
         self.translation, self.depends = translation, derivatives.depends
         self.unknowns = derivatives.unknowns
-        self.known: dict[Array, Ref] = {}
+        self.known: dict[Array, Ref] = {} if unknowns is None else {self.unknowns: unknowns}
         self.kinds: dict[tuple, Kind] = {}
         self.sums = self._sums([row.array for row in rows])
 
@@ -44,18 +49,21 @@ class Magnitudes:
             return self.translation.operation("absolute", ref)
         return self._of(ref.array)[ref.table]
 
+    def of_unknowns(self, momenta: Ref, masses: Ref) -> Ref:
+        """The magnitudes of motions by those of their rows (see `holonax.numerics.roundoff`); sizes of multipliers."""
+        t, motions = self.translation, momenta.table.size
+        sizes = t.operation("absolute", self.unknowns.all)
+        own = t.operation("divide", self.of(momenta), t.operation("absolute", masses))
+        massless = t.operation("equal", masses, fixed(np.zeros((), self.unknowns.dtype)))
+        own = t.operation("select", massless, sizes[:motions], own)
+        return t.concatenated([own, sizes[motions:]])
+
     def _of(self, array: Array) -> Ref:
-        stack = [array]
-        while stack:
-            top = stack[-1]
-            missing = [x.array for x in top.operands if self.depends(x.array) and x.array not in self.known]
-            if missing and top not in self.known and not self._is_place(top):
-                stack += missing
-                continue
-            stack.pop()
-            if top not in self.known:
-                self.known[top] = self._rule(top)
-        return self.known[array]
+        return evaluated([array], self.known, self._followed, self._rule)[0]
+
+    def _followed(self, array: Array) -> list[Array]:
+        """What is followed further."""
+        return [] if self._is_place(array) else [x for x in array.sources if self.depends(x)]
 
     def _rule(self, array: Array) -> Ref:
         if array is self.unknowns or self._is_place(array):

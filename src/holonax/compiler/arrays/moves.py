@@ -17,6 +17,7 @@ from jax.extend.core import Primitive
 
 from holonax.compiler.arrays.kinds import Kind
 from holonax.compiler.arrays.lists import gather_by_path, scatter_by_path
+from holonax.compiler.arrays.matrices import dense, stays_whole
 from holonax.compiler.arrays.translate import Translation, handler
 from holonax.compiler.arrays.values import Ref, Table, fixed, known_values
 from holonax.compiler.frontend.translate import PRIMITIVES, array_of, look, sizes_of_scan, translate_closed
@@ -225,6 +226,10 @@ def _dot(translation: Translation, equation: Any, x: Ref, y: Ref) -> Ref:
     aval = equation.outvars[0].aval
     if terms == 0:
         return fixed(np.zeros(aval.shape, aval.dtype))
+    sizes = batches, left.shape[1], terms, right.shape[2]
+    if stays_whole(translation, (x, y), *sizes[1:]):
+        both = [Ref(x.array, left), Ref(y.array, right.swapaxes(-1, -2))]
+        return dense(translation, "product", both, sizes)[np.arange(prod(aval.shape)).reshape(aval.shape)]
     dtype = aval.dtype.name  # the factors may be of different types
     factors = [translation.converted(Ref(x.array, left), dtype), translation.converted(Ref(y.array, right), dtype)]
     total = translation.combined("add", translation.operation("multiply", *factors))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any, final
 
 import jax
@@ -18,7 +19,16 @@ from holonax.compiler.arrays import equations, factors, moves  # noqa: F401 - th
 from holonax.compiler.arrays.commoning import kept_arrays
 from holonax.compiler.arrays.loops import Fusion, consumers
 from holonax.compiler.arrays.solve import Solve, home, in_memory
-from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Reduction, Scatter, Statement, read_by, reads
+from holonax.compiler.arrays.statements import (
+    ArrayLoop,
+    Iterations,
+    MatrixLoops,
+    Reduction,
+    Scatter,
+    Statement,
+    read_by,
+    reads,
+)
 from holonax.compiler.arrays.translate import Translation
 from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, fixed
 from holonax.compiler.frontend.step import trace
@@ -37,6 +47,16 @@ ROUND = 8
 def room(array: Array) -> int:
     """Numbers that an array takes in memory for each path."""
     return (array.size // ROUND + 1) * ROUND
+
+
+def consecutive(arrays: Sequence[Array]) -> tuple[dict[Array, int], int]:
+    """Where arrays are that lie one after another, in numbers per path; and where they end."""
+    result: dict[Array, int] = {}
+    used = 0
+    for array in arrays:
+        result[array] = used
+        used += room(array)
+    return result, used
 
 
 @final
@@ -129,6 +149,8 @@ def compile_arrays(system: System, method: Method, n: int, dtype: str, values: d
     single = [given["step"].one, given["h"].one, given["key"].all, given["path"].all]
     own = [_shaped(x, kind.shape) for x, kind in zip(parameters, kinds, strict=True)]
     stays, *others = look(translation.closed(traced.ahead, [*tracked, *single, *own]))
+    if traced.is_doubtful:
+        stays = reduce(partial(translation.operation, "or"), translation.doubts, stays)
     ahead, failure = others[: len(leaves)], others[len(leaves) :]
     back = look(translation.closed(traced.back, [*tracked, *failure, single[0]]))
     results = [
@@ -159,27 +181,40 @@ def _shaped(array: Array, shape: tuple[int, ...]) -> Ref:
 
 
 def lay_out(statements: list[Statement], stored: set[Array], outside: set[Array]) -> tuple[dict[Array, int], int]:
-    """Places in the frame: arrays whose lives do not overlap may share one (first fit)."""
-    first: dict[Array, int] = {}
-    last: dict[Array, int] = {}
-    for time_of, end, accessed in _accesses(statements, stored, [0]):
+    """Places in the frame, without those that have a place outside of it."""
+    known = lives(statements, stored)
+    return first_fit({array: known[array] for array in known if array not in outside})
+
+
+Lives = dict[Array, tuple[int, int]]
+"""When arrays of the frame are accessed first and last."""
+
+
+def lives(statements: list[Statement], stored: set[Array]) -> Lives:
+    """Of all arrays that statements access."""
+    found: Lives = {}
+    for begin, end, accessed in _accesses(statements, stored, [0]):
         array = home(accessed)
-        first[array] = min(first.get(array, time_of), time_of)
-        last[array] = max(last.get(array, end), end)
+        first, last = found.get(array, (begin, end))
+        found[array] = min(first, begin), max(last, end)
+    return {array: life for array, life in found.items() if not isinstance(array, Fixed)}
+
+
+def first_fit(lives: Lives) -> tuple[dict[Array, int], int]:
+    """Places of arrays, and where they end: arrays whose lives do not overlap may share one (first fit)."""
     places: dict[Array, int] = {}
     taken: list[tuple[int, int, int]] = []  # begin, end of the place; last time
     total = 0
-    for array in sorted(first, key=lambda x: (first[x], -x.size)):
-        if array in outside or isinstance(array, Fixed):
-            continue
-        taken = [x for x in taken if x[2] >= first[array]]
+    for array in sorted(lives, key=lambda x: (lives[x][0], -x.size)):
+        first, last = lives[array]
+        taken = [x for x in taken if x[2] >= first]
         place = 0
         for begin, end, _ in sorted(taken):
             if place + room(array) <= begin:
                 break
             place = max(place, end)
         places[array] = place
-        taken.append((place, place + room(array), last[array]))
+        taken.append((place, place + room(array), last))
         total = max(total, place + room(array))
     return places, total
 
@@ -194,7 +229,7 @@ def _accesses(statements: list[Statement], stored: set[Array], clock: list[int])
                 for store in statement.stores:
                     yield now, now, store.array
                     yield from ((now, now, x) for x in read_by(store, stored) if _in_frame(x))
-            case Reduction() | Scatter():
+            case Reduction() | Scatter() | MatrixLoops():
                 yield now, now, statement.array
                 yield from ((now, now, x) for x in reads(statement.array.all, stored) if _in_frame(x))
             case Iterations():

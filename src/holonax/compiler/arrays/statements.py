@@ -12,6 +12,7 @@ from holonax.compiler.arrays.solve import Found, Solve
 from holonax.compiler.arrays.values import (
     Array,
     Combined,
+    DenseArray,
     Fixed,
     Formula,
     Given,
@@ -64,6 +65,14 @@ class Scatter:
 
 @final
 @dataclass(eq=False)
+class MatrixLoops:
+    """Products, triangular systems or factors of whole matrices."""
+
+    array: DenseArray
+
+
+@final
+@dataclass(eq=False)
 class Iterations:
     """Newton's method: `judge` comes before it is known which paths are done, `improve` makes the linear equations, and
     `update` is what their solution is needed for."""
@@ -75,7 +84,7 @@ class Iterations:
     update: list[Statement]
 
 
-Statement = ArrayLoop | Reduction | Scatter | Iterations
+Statement = ArrayLoop | Reduction | Scatter | MatrixLoops | Iterations
 
 
 def reads(ref: Ref, stored: set[Array], seen: dict[Array, list[Table]] | None = None) -> dict[Array, list[Table]]:
@@ -91,6 +100,8 @@ def reads(ref: Ref, stored: set[Array], seen: dict[Array, list[Table]] | None = 
             operands = [Ref(ref.array.index.array, ref.array.index.table[ref.table])]
         case Scattered():
             operands = [ref.array.terms, ref.array.index]
+        case DenseArray():
+            operands = [*ref.array.operands]
         case _:
             found[ref.array].append(ref.table)
             return found
@@ -159,7 +170,7 @@ def _writes(statement: Statement) -> set[Array]:
     match statement:
         case ArrayLoop():
             return {store.array for store in statement.stores}
-        case Reduction() | Scatter():
+        case Reduction() | Scatter() | MatrixLoops():
             return {statement.array}
         case Iterations():
             parts = (*statement.judge, *statement.improve, *statement.update)

@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from holonax.compiler.arrays.evaluate import REDUCTIONS
-from holonax.compiler.arrays.kinds import ELEMENTWISE, Kind
+from holonax.compiler.arrays.kinds import Kind
 from holonax.compiler.arrays.pieces import identity, of_piece, opened, piecewise
 from holonax.compiler.arrays.values import (
     Array,
@@ -28,6 +28,7 @@ from holonax.compiler.arrays.values import (
     known_number,
     known_values,
 )
+from holonax.compiler.frontend.primitives import ELEMENTWISE
 from holonax.compiler.frontend.translate import Unknown, called, look
 from holonax.compiler.ir.graph import Node, Untranslatable
 
@@ -59,6 +60,8 @@ class Translation:
         self.kinds: dict[tuple, Kind] = {}
         self.alive: Ref = fixed(True)  # whether a path takes part in a step
         self.solves: list[Any] = []  # the equations that were met
+        self.doubts: list[Ref] = []  # whether they were not solved
+        self.of_unknowns: dict[Array, bool] = {}  # whether the unknowns of equations enter
 
     # Arrays.
 
@@ -75,7 +78,7 @@ class Translation:
         left = [x.to(shape) for x, number in zip(arguments, numbers, strict=True) if number is None]
         if kind.output in kind.inputs:
             return left[kind.inputs.index(kind.output)]
-        if prod(shape) == 0:
+        if prod(shape) == 0 or _is_nothing(kind, left):
             return fixed(np.zeros(shape, kind.dtype))
         if all((x.table == x.table.flat[0]).all() for x in left):  # one number, repeated
             first = [Ref(x.array, x.table.reshape(-1)[:1]) for x in left]
@@ -224,6 +227,14 @@ class Translation:
 
 PASSES_UNKNOWNS_ON = {"custom_jvp_call", "custom_vjp_call", "call_hi_primitive"}
 """What passes unknown values on to those who may not need them."""
+
+
+def _is_nothing(kind: Kind, arguments: list[Ref]) -> bool:
+    """Whether this is x - x."""
+    if kind.output.name != "subtract" or list(kind.output.args) != kind.inputs:
+        return False
+    x, y = arguments
+    return x.array is y.array and np.array_equal(x.table, y.table)
 
 
 def _entry_by_entry(translation: Translation, equation: Any, *inputs: Ref) -> Ref:

@@ -36,6 +36,11 @@ class Array:
         return ()
 
     @property
+    def sources(self) -> tuple[Array, ...]:
+        """The arrays of these."""
+        return tuple(x.array for x in self.operands)
+
+    @property
     def all(self) -> Ref:
         """All entries, as a vector."""
         return Ref(self, np.arange(self.size))
@@ -227,6 +232,40 @@ class Scattered(Array):
         return self.terms, self.index
 
 
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class DenseArray(Array):
+    """Matrices that stay matrices: what loops over rows and columns make of whole matrices in memory.
+
+    The `operation` is "product", of `left` (rows, inner) and `right` (inner, columns); "substitution", which finds the
+    X with left X = right, where `left` is a lower triangle (rows, rows); or "cholesky", the lower factor of `left`.
+    Matrices are stored row by row, `batches` of them one after another.
+    """
+
+    operation: str
+    left: Array
+    right: Array | None
+    batches: int
+    rows: int
+    inner: int
+    columns: int
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """That of the results."""
+        return self.batches * self.rows * self.columns
+
+    @property
+    def dtype(self) -> str:  # type: ignore[override]
+        """That of the matrices."""
+        return self.left.dtype
+
+    @property
+    def operands(self) -> tuple[Ref, ...]:
+        """The matrices."""
+        return (self.left.all,) if self.right is None else (self.left.all, self.right.all)
+
+
 def fixed(values: Any) -> Ref:
     """Known numbers, in their shape."""
     values = np.asarray(values)
@@ -247,3 +286,10 @@ def known_number(ref: Ref) -> Any:
         return None
     first = values.reshape(-1)[0]
     return first if (values == first).all() else None
+
+
+def neutral(operation: str, dtype: str) -> Any:
+    """What an operation combines with any number of a type without changing it."""
+    if dtype not in ("float64", "float32", "bool") and operation in ("maximum", "minimum"):
+        return np.iinfo(dtype).min if operation == "maximum" else np.iinfo(dtype).max
+    return {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf, "and": True, "or": False}[operation]

@@ -52,6 +52,7 @@ def solve(
     problem = Problem(build, rows, unknowns, jacobian, linear, substitute(build, pivots), newton, motions, sound)
     if not problem.others:
         build.solved.append(Equations(len(unknowns), len(unknowns), ""))
+        build.doubts.append(singular)
         status = build("select", singular, build.number(Status.SINGULAR, dtype), zero)
         return problem.completed([]), status, zero, build.number(1, dtype)
 
@@ -59,7 +60,9 @@ def solve(
     build.solved.append(Equations(len(unknowns), len(problem.eliminated), quick.solver))
     if build.trial:
         values = problem.at(problem.rows, quick.x)
-        status = build("select", verified(problem, quick, values) & ~singular, zero, build.number(1, dtype))
+        is_solved = verified(problem, quick, values) & ~singular
+        build.doubts.append(~is_solved)
+        status = build("select", is_solved, zero, build.number(1, dtype))
         return quick.x, status, build.largest(values, dtype), quick.iterations
     end = carefully(problem, guess, quick)
     residual = build.largest(end.values, dtype)

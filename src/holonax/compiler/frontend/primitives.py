@@ -30,9 +30,18 @@ def _same(name: str) -> Callable[..., Node]:
     return lambda build, *x: build(name, *x)
 
 
+ELEMENTWISE = {"integer_pow", "convert_element_type", "bitcast_convert_type", "select_n", "round"}
+"""Primitives that do the same with every entry: those with parameters, and whatever `_elementwise` translates."""
+
+
+def _elementwise(*names: str, function: Callable[..., Node]) -> None:
+    """Translate primitives by a function of a build and one node for each argument."""
+    ELEMENTWISE.update(names)
+    primitive(*names)(_each(function))
+
+
 for _name, _operation in OPERATIONS.items():
-    if _operation.primitives:
-        primitive(*_operation.primitives)(_each(_same(_name)))
+    _elementwise(*_operation.primitives, function=_same(_name))
 
 
 def _sign(build: Build, x: Node) -> Node:
@@ -68,17 +77,18 @@ def _power(build: Build, x: Node, y: Node) -> Node:
     return build("power", x, build("convert", y, dtype=x.dtype))
 
 
-primitive("sign")(_each(_sign))
-primitive("div")(_each(_quotient))
-primitive("rem")(_each(_remainder))
-primitive("pow")(_each(_power))
-primitive("square")(_each(lambda build, x: x * x))
-primitive("rsqrt")(_each(lambda build, x: 1.0 / build("sqrt", x)))
-primitive("logistic")(_each(lambda build, x: 1.0 / (1.0 + build("exp", -x))))
-primitive("exp2")(_each(lambda build, x: build("exp", x * float(np.log(2.0)))))
-primitive("log2")(_each(lambda build, x: build("log", x) * float(1.0 / np.log(2.0))))
-primitive("erfc")(_each(lambda build, x: 1.0 - build("erf", x)))
-primitive("clamp")(_each(lambda build, low, x, high: build("minimum", build("maximum", x, low), high)))
+_elementwise("sign", function=_sign)
+_elementwise("div", function=_quotient)
+_elementwise("rem", function=_remainder)
+_elementwise("pow", function=_power)
+_elementwise("square", function=lambda build, x: x * x)
+_elementwise("one_minus_square", function=lambda build, x: (1.0 + x) * (1.0 - x))  # since JAX 0.11
+_elementwise("rsqrt", function=lambda build, x: 1.0 / build("sqrt", x))
+_elementwise("logistic", function=lambda build, x: 1.0 / (1.0 + build("exp", -x)))
+_elementwise("exp2", function=lambda build, x: build("exp", x * float(np.log(2.0))))
+_elementwise("log2", function=lambda build, x: build("log", x) * float(1.0 / np.log(2.0)))
+_elementwise("erfc", function=lambda build, x: 1.0 - build("erf", x))
+_elementwise("clamp", function=lambda build, low, x, high: build("minimum", build("maximum", x, low), high))
 primitive("copy", "copy_p", "stop_gradient", "reduce_precision")(lambda build, equation, x: x)
 
 

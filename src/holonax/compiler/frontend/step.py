@@ -8,7 +8,8 @@ elimination of what is linear, and a loop for what is left.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import jax
@@ -38,6 +39,16 @@ class Traced(NamedTuple):
     track: Track
     parameters: dict[str, jax.ShapeDtypeStruct]
     trial: bool
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a trial that did not solve its equations may look like a step: as a proposal that is rejected.
+
+        A trial may fail though its equations have a solution: its pivots are fixed beforehand, and a row whose
+        magnitude vanishes, such as a product of zeros, counts as unsolved.  If that meant a rejected proposal, the path
+        could stand still for ever.
+        """
+        return self.trial and self.track.fate.counts.size > 0
 
 
 def trace(
@@ -92,6 +103,8 @@ def translate(traced: Traced, target: Target, most: int) -> Program:
     stays, *others = look(translate_closed(build, traced.ahead, [*track, *single, *own]))
     ahead, failure = others[: len(leaves)], others[len(leaves) :]
     condition, ends = stays.item(), [x for array in ahead for x in array.flat]
+    if traced.is_doubtful:
+        condition = reduce(or_, build.doubts, condition)
     branch = conditional(build, condition, traced.back, [*track, *failure, single[0]], ends)
     loop.close(build, build.number(True, "bool"), branch.results[: len(ends)])
     build.most = None  # the step is translated; what it takes to begin a run does not count

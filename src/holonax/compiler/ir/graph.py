@@ -9,7 +9,7 @@ Folding takes numbers for real numbers, as one does by hand: $0 x = 0$ and $x - 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import reduce
 from operator import add
@@ -21,6 +21,7 @@ from jax.extend.core import Primitive
 from holonax.compiler.ir.operations import OPERATIONS, evaluate
 from holonax.compiler.ir.simplify import FOLDS, is_nonnegative
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -182,12 +183,9 @@ def combined(operation: Callable[[Node, Node], Node], numbers: list[Node]) -> No
 
 
 def evaluated(
-    nodes: list[Node],
-    known: dict[Node, T],
-    sources: Callable[[Node], tuple[Node, ...]],
-    value: Callable[[Node], T],
+    nodes: list[K], known: dict[K, T], sources: Callable[[K], Iterable[K]], value: Callable[[K], T]
 ) -> list[T]:
-    """The `known` values of some nodes; those that are not yet known become so, after those of their `sources`.
+    """The `known` values of nodes, or arrays; those that are not yet known become so, after those of their `sources`.
 
     A recursion, but for the depth, which Python limits.
     """
@@ -233,6 +231,7 @@ class Build:
         self.count = 0
         self.alive = self.number(True, "bool")
         self.solved: list[Equations] = []  # for those who ask what became of the equations
+        self.doubts: list[Node] = []  # of a trial, for each of its equations: whether it was not solved
 
     def _new(self, name: str, dtype: str, args: tuple[Node, ...] = (), value: Any = None) -> Node:
         self.count += 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from queue import Empty, SimpleQueue
 from typing import Any, final
 from weakref import finalize
 
@@ -16,9 +14,12 @@ import numpy as np
 
 from holonax.compiler import Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
+from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
-from holonax.engines.cuda.emit import KERNEL, REALS, WHOLE, again, kernel, rows_of
-from holonax.engines.lanes import LaneRunner
+from holonax.engines.cuda.array_runner import CudaArrayRunner
+from holonax.engines.cuda.device import compiled, fetched_later, idle_stream, landed, missing, released
+from holonax.engines.cuda.emit import REALS, WHOLE, again, kernel, rows_of
+from holonax.engines.lanes import LaneRunner, Outline
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import Fate
@@ -27,19 +28,6 @@ TARGET = Target("cuda", FUNCTIONS, most=50_000, trials=True)
 """Larger programs would take too long to compile, and spill out of the registers of a thread."""
 
 THREADS = 128
-
-
-def missing() -> str | None:
-    """What this machine lacks for this engine, or None."""
-    if not importlib.util.find_spec("cupy"):
-        return "CuPy is not installed (pip install 'holonax[cuda]')"
-    import cupy
-
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"CuPy finds no NVIDIA GPU ({error})"
-    return None
 
 
 def lanes(program: Program) -> str:
@@ -54,19 +42,8 @@ CHUNK, LEAST = 2**19, 2**16
 """Paths in a chunk: at most, for the host is to be busy with some while the device computes others; and at least, where
 there are so many, for a chunk costs the host about a millisecond."""
 
-_LANDING = 2**26
-"""Bytes of an array up to which it is copied from the device into page-locked memory, which is several times as fast.
-Such memory is kept for the next one, and nobody else can have it."""
-
-_idle: SimpleQueue[Any] = SimpleQueue()
-"""Streams that no chunk has.  They are never given up, because CuPy keeps free memory for the stream that had it."""
-
-
-def compiled(source: str) -> Any:
-    """A kernel, by NVRTC."""
-    import cupy
-
-    return cupy.RawModule(code=source, options=("--std=c++17",)).get_function(KERNEL)
+BLOCK = 2**14
+"""Paths that are observed together."""
 
 
 @final
@@ -84,27 +61,6 @@ class Chunk:
         return int(self.reals.shape[1])
 
 
-def _stream() -> Any:
-    """One that is idle."""
-    import cupy
-
-    try:
-        return _idle.get_nowait()
-    except Empty:
-        return cupy.cuda.Stream(non_blocking=True)
-
-
-def _landed(array: Any) -> np.ndarray:
-    """A copy on the host, when the current stream is there."""
-    import cupy
-
-    array = cupy.ascontiguousarray(array)
-    if not 0 < array.nbytes <= _LANDING:
-        return np.asarray(array.get())
-    memory = cupy.cuda.alloc_pinned_memory(2 ** (array.nbytes - 1).bit_length())  # few sizes, to find them again
-    return np.asarray(array.get(out=np.ndarray(array.shape, array.dtype, memory)))
-
-
 @final
 class CudaRunner(LaneRunner):
     """Everything stays on the device until it is recorded."""
@@ -113,11 +69,13 @@ class CudaRunner(LaneRunner):
     least = LEAST
 
     def __init__(self, program: Program) -> None:
-        super().__init__(program)
+        super().__init__(Outline.of(program))
+        self.program = program
         self.chunk, self.grain, self.workers = CHUNK, THREADS, WORKERS
         self.rows_of = rows_of(program)
         self.kernel = compiled(kernel(program))
         self.lock = threading.Lock()
+        self.sent: dict[tuple[str, bytes], Any] = {}
 
     @cached_property
     def again(self) -> Any:
@@ -125,13 +83,18 @@ class CudaRunner(LaneRunner):
         assert self.program.again is not None  # by our target
         return compiled(again(self.program.again()))
 
-    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> Chunk:
+    @property
+    def block(self) -> int:
+        """More than threads in a block of the device, for which a few of them are a few microseconds."""
+        return BLOCK
+
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray], fate: Fate | None = None) -> Chunk:
         """As the other engines, on the device: the entries of one path for all, then what each has of its own."""
         import cupy
 
         size, one = len(states.q), State(*(x[:1] for x in states))
         entries = self.entries(one, {name: x[:1] for name, x in parameters.items()})
-        with (stream := _stream()):
+        with (stream := idle_stream()):
             reals, whole = (
                 self._for_all([x for (of, _), x in zip(self.rows_of, entries, strict=True) if of == matrix], size)
                 for matrix in (REALS, WHOLE)
@@ -139,16 +102,29 @@ class CudaRunner(LaneRunner):
             for first, x in self._own(states, parameters):
                 array = cupy.asarray(np.ascontiguousarray(x, self.program.dtype)).reshape(size, -1)
                 reals[first : first + array.shape[1]] = array.T
+            for entries, x in zip(self.places_of_fate, fate or (), strict=fate is not None):
+                for entry, numbers in zip(entries, np.reshape(x, (size, -1)).T, strict=True):
+                    matrix, row = self.rows_of[entry]
+                    (reals if matrix == REALS else whole)[row] = cupy.asarray(numbers)
         chunk = Chunk(reals, whole, stream)
-        finalize(chunk, _idle.put, stream)
+        finalize(chunk, released, stream)
         return chunk
 
     def _for_all(self, column: list[np.ndarray], size: int) -> Any:
-        """A matrix on the device whose columns are all the same."""
+        """A matrix on the device whose columns are all the same, and sent once: each copy would wait for others."""
         import cupy
 
-        matrix = cupy.empty((len(column), size), column[0].dtype)
-        matrix[...] = cupy.asarray(np.stack(column))
+        numbers = np.stack(column)
+        key = numbers.dtype.str, numbers.tobytes()
+        with self.lock:
+            if key not in self.sent:
+                if len(self.sent) > 1:
+                    self.sent.clear()
+                self.sent[key] = cupy.asarray(numbers)
+                cupy.cuda.get_current_stream().synchronize()  # other streams use it too
+            sent = self.sent[key]
+        matrix = cupy.empty((len(column), size), numbers.dtype)
+        matrix[...] = sent
         return matrix
 
     def _own(self, states: State, parameters: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
@@ -182,7 +158,7 @@ class CudaRunner(LaneRunner):
                 doubts.fill(0)
                 take_again(*launch, arguments)
                 self.kernel(*launch, arguments)
-            q, p = map(_landed, self.split(rows))
+            q, p = map(landed, self.split(rows))
         return carried, q, p
 
     def fate(self, carried: Chunk) -> Fate:
@@ -190,14 +166,14 @@ class CudaRunner(LaneRunner):
         row = {i: row for i, (_, row) in enumerate(self.rows_of)}
         (status,), (failed,), (residual,), (iterations,), counts = self.places_of_fate
         with carried.stream:
-            whole, largest = _landed(carried.whole), _landed(carried.reals[row[residual]])
+            whole, largest = landed(carried.whole), landed(carried.reals[row[residual]])
         first = row[counts[0]] if counts else len(whole)
         return Fate(whole[row[status]], whole[row[failed]], largest, whole[row[iterations]], whole[first:].T)
 
     def places(self, carried: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Positions and momenta, as NumPy arrays (paths, n)."""
         with carried.stream:
-            q, p = (_landed(self._columns(carried, entries)) for entries in (self.state.q, self.state.p))
+            q, p = (landed(self._columns(carried, entries)) for entries in (self.state.q, self.state.p))
         return q, p
 
     def velocities(self, carried: Chunk) -> Callable[[], np.ndarray] | None:
@@ -206,7 +182,7 @@ class CudaRunner(LaneRunner):
             return None
         with carried.stream:
             own = self._columns(carried, self.state.v).copy()  # so that the others need not be kept
-        return partial(_fetch, carried.stream, own)
+        return partial(fetched_later, carried.stream, own)
 
     def _columns(self, carried: Chunk, entries: Sequence[int]) -> Any:
         """Some entries of consecutive numbers, (paths, entries)."""
@@ -214,12 +190,15 @@ class CudaRunner(LaneRunner):
         return carried.reals[first : first + len(entries)].T
 
 
-def _fetch(stream: Any, array: Any) -> np.ndarray:
-    """What a stream has made."""
-    with stream:
-        return _landed(array)
+def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner | CudaArrayRunner:
+    """Trace, fold and compile: as single numbers in the registers of a thread, or with loops over arrays."""
+    try:
+        return CudaRunner(compile_step(system, method, n, dtype, TARGET, times=1))
+    except TooLong as length:
+        try:
+            return CudaArrayRunner(system, method, n, dtype, f"{length} would not fit a thread")
+        except Untranslatable:
+            return CudaRunner(compile_step(system, method, n, dtype, TARGET))
 
 
-def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner:
-    """Trace, fold and compile."""
-    return CudaRunner(compile_step(system, method, n, dtype, TARGET))
+__all__ = ["CudaRunner", "lanes", "missing", "prepare"]

@@ -7,6 +7,7 @@ vectors.  In the second they lead to single numbers, which are gathered.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,9 +63,9 @@ class BodyEmitter(Instructions):
             self.data.append(values)
         return f"%table{self.tables[key]}"
 
+    @abstractmethod
     def pointer(self, array: Array) -> str:
         """Where an array is."""
-        raise NotImplementedError
 
     # Bodies.
 

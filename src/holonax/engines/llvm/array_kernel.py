@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import final
 
-from holonax.compiler.arrays.program import ArrayProgram, room
+from holonax.compiler.arrays.program import ArrayProgram, consecutive
 from holonax.compiler.arrays.solve import Solve, home
-from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Reduction, Scatter, Statement
+from holonax.compiler.arrays.statements import ArrayLoop, Iterations, MatrixLoops, Reduction, Scatter, Statement
 from holonax.compiler.arrays.values import Array
 from holonax.engines.llvm.array_bodies import BYTES, memory_type
 from holonax.engines.llvm.array_newton import NewtonEmitter
 from holonax.engines.llvm.elimination import EliminationFunctions
+from holonax.engines.llvm.matrices import MatrixFunctions
 from holonax.engines.llvm.structured import loop
 from holonax.methods.path import IN_DOUBT
 
@@ -21,16 +21,6 @@ ARGUMENTS += "i64 %first, i64 %stop, i64 %stride, i64 %offset"
 
 SLOT = 8
 """Bytes per number in memory, whatever its type."""
-
-
-def places(arrays: Sequence[Array]) -> tuple[dict[Array, int], int]:
-    """Where arrays are that lie one after another, in numbers per path; and where they end."""
-    result: dict[Array, int] = {}
-    used = 0
-    for array in arrays:
-        result[array] = used
-        used += room(array)
-    return result, used
 
 
 @final
@@ -45,9 +35,9 @@ class ArrayKernel(NewtonEmitter):
     def __init__(self, program: ArrayProgram, paths: int) -> None:
         super().__init__(paths)
         self.arrays = program
-        self.track, self.track_size = places([*program.track, *program.kept])
+        self.track, self.track_size = consecutive([*program.track, *program.kept])
         self.now, self.part = "%track", program.begin  # where the track is, and what is written
-        self.fixed, self.fixed_size = places(list(program.fixed.values()))
+        self.fixed, self.fixed_size = consecutive(list(program.fixed.values()))
         self.results: dict[Array, Array] = dict(zip(program.results, program.track, strict=True))
         self.results |= {end: array for array, end in program.kept.items()}
         self.extra = program.frame_size  # of the frame, for what elimination needs
@@ -69,10 +59,10 @@ class ArrayKernel(NewtonEmitter):
             loads += [f"  %table{i}.at = getelementptr ptr, ptr %tables, i64 {i}"]
             loads += [f"  %table{i} = load ptr, ptr %table{i}.at"]
         self.lines[head:head] = loads
-        functions = EliminationFunctions(self.kind, self.paths).text()
-        declared = {line for line in functions if line.startswith("declare")} | self.intrinsics
-        functions = [line for line in functions if not line.startswith("declare")]
-        return "\n".join([*sorted(declared), *functions, *self.lines])
+        functions = EliminationFunctions(self.kind, self.paths), MatrixFunctions(self.kind, self.paths)
+        texts = [line for own in functions for line in own.text()]
+        declared = self.intrinsics.union(*(own.declared for own in functions))
+        return "\n".join([*sorted(declared), *texts, *self.lines])
 
     # Memory.
 
@@ -171,5 +161,7 @@ class ArrayKernel(NewtonEmitter):
                     self.write_reduction(statement)
                 case Scatter():
                     self.write_scatter(statement)
+                case MatrixLoops():
+                    self.write_matrices(statement)
                 case Iterations():
                     self.write_iterations(statement)

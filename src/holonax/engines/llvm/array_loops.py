@@ -6,8 +6,8 @@ import numpy as np
 
 from holonax.compiler.arrays.bodies import Body
 from holonax.compiler.arrays.program import Part
-from holonax.compiler.arrays.statements import ArrayLoop, Reduction, Scatter, Store
-from holonax.compiler.arrays.values import Array, Combined, Ref, fixed
+from holonax.compiler.arrays.statements import ArrayLoop, MatrixLoops, Reduction, Scatter, Store
+from holonax.compiler.arrays.values import Array, Combined, Ref, fixed, neutral
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import Node
 from holonax.engines.llvm.array_bodies import BodyEmitter, memory_type
@@ -61,8 +61,8 @@ class LoopEmitter(BodyEmitter):
                     result.append(self.combine(array.operation, node.dtype, values[k], term))
                 return result
 
-            neutral = self.neutral(array.operation, node.dtype)
-            values = loop(self, "0", str(full), [(kind, neutral)] * parts, terms, step=8)
+            unit = self.unit(array.operation, node.dtype)
+            values = loop(self, "0", str(full), [(kind, unit)] * parts, terms, step=8)
             if rest:
                 values = self._rest(body, node, array.operation, begin, full, rest, values)
             self._store_total(array, node.dtype, r, values)
@@ -145,6 +145,26 @@ class LoopEmitter(BodyEmitter):
         if full < size:
             add(str(full), size - full)
 
+    def write_matrices(self, statement: MatrixLoops) -> None:
+        """A call for each batch."""
+        array = statement.array
+        sizes = array.rows * array.columns, array.rows * array.inner, array.inner * array.columns
+        operands = [array, array.left, array.right or array.left]
+        bases = [self.pointer(x) for x in operands]
+        kind = memory_type(array.dtype)
+
+        def batch(i: str, _: list[str]) -> list[str]:
+            starts = [self.put(f"mul i64 {i}, {size * self.paths}") for size in sizes]
+            there = [
+                self.put(f"getelementptr {kind}, ptr {base}, i64 {start}")
+                for base, start in zip(bases, starts, strict=True)
+            ]
+            arguments = [f"ptr {x}" for x in there] + [f"i64 {x}" for x in (array.rows, array.inner, array.columns)]
+            self.lines.append(f"  call void @matrix_{array.operation}({', '.join(arguments)})")
+            return []
+
+        loop(self, "0", str(array.batches), [], batch)
+
     def register(self, dtype: str) -> str:
         """The type of a number in a register."""
         return self.vector(dtype).split(" x ")[1][:-1]
@@ -159,12 +179,7 @@ class LoopEmitter(BodyEmitter):
         self.names = names
         return result
 
-    def neutral(self, operation: str, dtype: str) -> str:
+    def unit(self, operation: str, dtype: str) -> str:
         """What changes nothing, in every lane."""
-        value = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf, "and": True, "or": False}[
-            operation
-        ]
-        if dtype not in ("float64", "float32", "bool") and operation in ("maximum", "minimum"):
-            value = np.iinfo(dtype).min if operation == "maximum" else np.iinfo(dtype).max
         body = Body(set(), {})
-        return self.constant(body.build.number(value, dtype))
+        return self.constant(body.build.number(neutral(operation, dtype), dtype))

@@ -2,75 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, final
 
 import jax
 import numpy as np
 
-from holonax.compiler.arrays.program import ArrayProgram, compile_arrays
-from holonax.engines.base import Runner, cores, path_numbers
-from holonax.engines.llvm.array_kernel import KERNEL, SLOT, ArrayKernel
-from holonax.engines.llvm.machine import compile_module
-from holonax.engines.plain import PlainRunner
-from holonax.inputs.parameters import kinds
+from holonax.engines.arrays import ArrayEngine, Shapes, of_one_path, of_paths, shapes_of
+from holonax.engines.base import cores, path_numbers
+from holonax.engines.kept import FROM_CACHE, NOT_KEPT, StepCache
+from holonax.engines.llvm.array_code import ALIGNMENT, Code, Place, aligned_memory
+from holonax.engines.llvm.array_kernel import SLOT
+from holonax.engines.llvm.machine import processor
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
-from holonax.methods.path import IN_DOUBT, Fate, Track, begin
+from holonax.methods.path import IN_DOUBT, Fate, begin
 
 PATHS = 8
 """Paths in a vector: as many as fill a register."""
 
-SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 4)
-ALIGNMENT = 64
-
-
-def _memory(numbers: int) -> np.ndarray:
-    """Room for so many numbers, beginning where a line of the cache does."""
-    size = numbers * SLOT + ALIGNMENT * 8
-    raw = np.zeros(size + ALIGNMENT, np.uint8)
-    offset = -raw.ctypes.data % ALIGNMENT
-    return raw[offset : offset + size]
-
 
 def _copied(memory: np.ndarray) -> np.ndarray:
-    copy = _memory((len(memory) - ALIGNMENT * 8) // SLOT)
+    copy = aligned_memory((len(memory) - ALIGNMENT * 8) // SLOT)
     copy[:] = memory
     return copy
-
-
-def _of_paths(parameters: Mapping[str, Any], paths: range) -> dict[str, Any]:
-    return jax.tree.map(lambda x: x[paths.start : paths.stop], dict(parameters))
-
-
-def _shapes(values: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
-    return tuple(x.shape for x in jax.tree.leaves(values))
-
-
-@final
-class Code:
-    """The kernel for so many paths in a vector."""
-
-    def __init__(self, program: ArrayProgram, paths: int) -> None:
-        kernel = ArrayKernel(program, paths)
-        text = kernel.text()
-        self.program, self.paths, self.kernel = program, paths, kernel
-        self.data = kernel.data  # kept alive
-        self.tables = np.array([x.ctypes.data for x in self.data], np.uint64)
-        address, self.compiler = compile_module(text, KERNEL)
-        self.function = SIGNATURE(address)
-        self.frames = threading.local()
-
-    @property
-    def frame(self) -> np.ndarray:
-        """Of this thread."""
-        if not hasattr(self.frames, "memory"):
-            self.frames.memory = _memory(self.kernel.frame_size * self.paths)
-        return self.frames.memory
 
 
 @dataclass
@@ -86,27 +42,19 @@ class Vector:
 
 
 @final
-class ArrayRunner(Runner):
-    """Eight paths in a vector where there are as many, otherwise one by one, with the same bits.
-
-    Programs are compiled for shapes of parameters: that of lists, whose lengths are known when they are made, when the
-    first of a length is met.
-    """
+class ArrayRunner(ArrayEngine):
+    """Eight paths in a vector where there are as many, otherwise one by one, with the same bits."""
 
     name = "llvm"
-    sparse = True
     chunk = PATHS
     grain = 1
 
-    def __init__(self, system: System, method: Method, n: int, dtype: str, reason: str) -> None:
-        self.how = f"with loops over arrays, for {reason}"
-        self.system, self.method, self.n, self.dtype = system, method, n, dtype
-        values = kinds(system.parameters, n, dtype)
-        self.program = compile_arrays(system, method, n, dtype, values)
-        self.programs = {_shapes(values): self.program}
-        self.workers = cores()
-        self.lock = threading.Lock()
-        self.codes: dict[tuple[ArrayProgram, int], Code] = {}
+    def __init__(
+        self, system: System, method: Method, n: int, dtype: str, reason: str, kept: StepCache = NOT_KEPT
+    ) -> None:
+        super().__init__(system, method, n, dtype, reason)
+        self.kept, self.from_cache, self.workers = kept, False, cores()
+        self.codes: dict[tuple[Shapes, int], Code] = {}
 
     @property
     def lanes(self) -> str:
@@ -114,55 +62,57 @@ class ArrayRunner(Runner):
         return f"{PATHS} paths in a vector or one by one, {cores()} cores"
 
     def code(self, paths: int, values: dict[str, Any]) -> Code:
-        """For parameters of so many paths; compiled when it is first needed."""
-        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), values)
-        shapes = _shapes(one)
+        """For parameters of so many paths; from the cache or compiled, when it is first needed."""
+        one = of_one_path(values)
+        key = shapes_of(one), paths
         with self.lock:
-            if shapes not in self.programs:
-                self.programs[shapes] = compile_arrays(self.system, self.method, self.n, self.dtype, one)
-            key = self.programs[shapes], paths
             if key not in self.codes:
-                self.codes[key] = Code(*key)
+                kept = self.kept
+                if shapes_of(one) != shapes_of(self.values):
+                    kept = StepCache.of(processor(), self.system, self.method, self.n, self.dtype, one)
+                if (code := Code.kept(paths, kept)) is None:
+                    code = Code.of(self.program_for(one), paths, kept)
+                elif not self.from_cache:
+                    self.from_cache, self.how = True, f"{self.how}, {FROM_CACHE}"
+                self.codes[key] = code
             return self.codes[key]
-
-    @cached_property
-    def plain(self) -> PlainRunner:
-        """By which steps in doubt are taken again."""
-        return PlainRunner(self.system, self.method, self.n, self.dtype)
 
     # Between NumPy's arrays and those of the kernel.
 
-    def _view(self, code: Code, memory: np.ndarray, place: int, size: int, dtype: str) -> np.ndarray:
+    def _view(self, code: Code, memory: np.ndarray, place: Place) -> np.ndarray:
         """An array of the kernel, (size, paths)."""
-        kind = np.dtype(dtype if dtype in ("float64", "float32", "int32") else np.int64)
-        start = place * SLOT * code.paths
-        return memory[start : start + size * code.paths * kind.itemsize].view(kind).reshape(size, code.paths)
+        kind = np.dtype(place.dtype if place.dtype in ("float64", "float32", "int32") else np.int64)
+        start, shape = place.begin * SLOT * code.paths, (place.size, code.paths)
+        return memory[start : start + place.size * code.paths * kind.itemsize].view(kind).reshape(shape)
 
     def _tracked(self, group: Vector) -> list[np.ndarray]:
         """The track of a group: one view (size, paths) for each leaf."""
-        code = group.code
-        return [self._view(code, group.track, code.kernel.track[x], x.size, x.dtype) for x in code.program.track]
+        return [self._view(group.code, group.track, place) for place in group.code.layout.track]
 
     def _fixed(self, code: Code, values: dict[str, Any]) -> np.ndarray:
         """Memory of what does not change during a call, with these parameters."""
-        fixed = _memory(code.kernel.fixed_size * code.paths)
-        for array, value in zip(code.program.parameters, jax.tree.leaves(values), strict=True):
-            view = self._view(code, fixed, code.kernel.fixed[array], array.size, array.dtype)
-            view[:] = np.reshape(value, (code.paths, -1)).T
+        fixed = aligned_memory(code.layout.fixed_size * code.paths)
+        for place, value in zip(code.layout.parameters, jax.tree.leaves(values), strict=True):
+            self._view(code, fixed, place)[:] = np.reshape(value, (code.paths, -1)).T
         return fixed
 
-    def begin(self, states: State, parameters: Mapping[str, Any]) -> list[Vector]:
-        """Groups of paths at their start."""
+    @property
+    def block(self) -> int:
+        """As many as a chunk has at most, not one by one."""
+        return PATHS
+
+    def begin(self, states: State, parameters: Mapping[str, Any], fate: Fate | None = None) -> list[Vector]:
+        """Groups of paths at their start, or on their way."""
         state = State(*(np.asarray(x, self.dtype) for x in states))
-        leaves = jax.tree.leaves(begin(state, len(self.method.outcomes)))
+        leaves = jax.tree.leaves(begin(state, len(self.method.outcomes), fate))
         paths = len(state.q)
         size = PATHS if paths == PATHS else 1
         groups = []
         for first in range(0, paths, size):
             own = range(first, first + size)
-            values = _of_paths(parameters, own)
+            values = of_paths(parameters, own)
             code = self.code(size, values)
-            track, other = (_memory(code.kernel.track_size * size) for _ in range(2))
+            track, other = (aligned_memory(code.layout.track_size * size) for _ in range(2))
             group = Vector(code, own, track, other, self._fixed(code, values), values)
             for view, leaf in zip(self._tracked(group), leaves, strict=True):
                 view[:] = np.reshape(leaf[first : first + size], (size, -1)).T
@@ -173,7 +123,7 @@ class ArrayRunner(Runner):
         """Other values of some parameters; tracks lie in memory alike whatever the shapes of parameters are."""
         groups = []
         for group in carried:
-            values = group.parameters | _of_paths(parameters, group.paths)
+            values = group.parameters | of_paths(parameters, group.paths)
             code = self.code(group.code.paths, values)
             groups.append(replace(group, code=code, fixed=self._fixed(code, values), parameters=values))
         return groups
@@ -204,15 +154,14 @@ class ArrayRunner(Runner):
     def _advance_group(
         self, group: Vector, paths: np.ndarray, seed: int, h: float, first: int, stop: int, stride: int, offset: int
     ) -> np.ndarray:
-        code, kernel = group.code, group.code.kernel
+        code = group.code
         values = {
             "h": np.array([h]),
             "key": np.array([seed & 0xFFFFFFFF, seed >> 32]),
             "path": np.array([paths & np.uint64(0xFFFFFFFF), paths >> np.uint64(32)]),
         }
         for name, value in values.items():
-            array = code.program.fixed[name]
-            view = self._view(code, group.fixed, kernel.fixed[array], array.size, array.dtype)
+            view = self._view(code, group.fixed, code.layout.fixed[name])
             view[:] = value if value.ndim == 2 else value[:, None]
         rows = stop // stride - first // stride
         buffer = np.empty((max(rows, 1), 2, self.n, code.paths), self.dtype)
@@ -233,23 +182,12 @@ class ArrayRunner(Runner):
     def _take_again(self, group: Vector, paths: np.ndarray, seed: int, h: float, step: int, offset: int) -> None:
         """The step of paths that are in doubt, on the plain engine."""
         views = self._tracked(group)
-        status = views[3]
-        for lane in np.flatnonzero(status[0] == IN_DOUBT).tolist():
-            status[0, lane] = 0
-            track = self._alone(views, lane)
-            values = _of_paths(group.parameters, range(lane, lane + 1))
-            number, plain = int(paths[lane]), self.plain
-            (_, track), _, _ = plain.advance(
-                (values, track), range(number, number + 1), seed, h, step, step + 1, step + 2, offset
-            )
-            for view, leaf in zip(views, jax.tree.leaves(track), strict=True):
-                view[:, lane] = np.asarray(leaf).reshape(-1)
-
-    def _alone(self, views: list[np.ndarray], lane: int) -> Track:
-        """The track of one path of a group."""
-        q, p, v, status, failed, residual, iterations, counts = (view[:, lane].copy() for view in views)
-        fate = Fate(status, failed, residual, iterations, counts[None])
-        return Track(State(q[None], p[None], v[None]), fate)
+        for lane in np.flatnonzero(views[3][0] == IN_DOUBT).tolist():
+            values = of_paths(group.parameters, range(lane, lane + 1))
+            before = [view[:, lane] for view in views]
+            after = self.taken_again(before, values, int(paths[lane]), seed, h, step, offset)
+            for view, leaf in zip(views, after, strict=True):
+                view[:, lane] = leaf
 
     # What became of the paths.
 

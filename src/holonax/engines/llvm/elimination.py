@@ -5,6 +5,7 @@ All numbers are those of one path, or of a vector of paths.
 
 from __future__ import annotations
 
+from holonax.engines.llvm.path_functions import PathFunctions
 from holonax.engines.llvm.structured import loop
 
 EPSILON = {"double": 2.0**-52, "float": 2.0**-23}
@@ -14,53 +15,17 @@ SWEEP += "ptr %left, ptr %right, ptr %signs, ptr %bad"
 DENSE = "ptr %m, i64 %size, ptr %inverse, ptr %signs, ptr %bad, ptr %x"
 
 
-class EliminationFunctions:
-    """The functions of one module, for numbers of `kind` (double or float) and so many paths."""
-
-    def __init__(self, kind: str, paths: int) -> None:
-        self.kind, self.paths = kind, paths
-        self.type = kind if paths == 1 else f"<{paths} x {kind}>"
-        self.truth = "i1" if paths == 1 else f"<{paths} x i1>"
-        self.byte = "i8" if paths == 1 else f"<{paths} x i8>"
-        self.suffix = (
-            {"double": "f64", "float": "f32"}[kind] if paths == 1 else f"v{paths}f{64 if kind == 'double' else 32}"
-        )
-        self.lines: list[str] = []
-        self.count = 0
+class EliminationFunctions(PathFunctions):
+    """The functions of one module."""
 
     def text(self) -> list[str]:
         """All functions."""
-        self.lines = [
-            f"declare {self.type} @llvm.fma.{self.suffix}({self.type}, {self.type}, {self.type})",
-            f"declare {self.type} @llvm.fabs.{self.suffix}({self.type})",
-        ]
         self._sweep()
         self._dense_factor()
         self._dense_solve()
         return self.lines
 
     # Pieces of syntax.
-
-    def put(self, expression: str) -> str:
-        """An instruction; the name of its value."""
-        self.count += 1
-        self.lines.append(f"  %t{self.count} = {expression}")
-        return f"%t{self.count}"
-
-    def entry(self, base: str, place: str) -> str:
-        """The address of an entry."""
-        lanes = place if self.paths == 1 else self.put(f"mul i64 {place}, {self.paths}")
-        return self.put(f"getelementptr {self.kind}, ptr {base}, i64 {lanes}")
-
-    def load(self, base: str, place: str) -> str:
-        """An entry."""
-        align = min(64, (8 if self.kind == "double" else 4) * self.paths)
-        return self.put(f"load {self.type}, ptr {self.entry(base, place)}, align {align}")
-
-    def store(self, base: str, place: str, value: str) -> None:
-        """Write an entry."""
-        align = min(64, (8 if self.kind == "double" else 4) * self.paths)
-        self.lines.append(f"  store {self.type} {value}, ptr {self.entry(base, place)}, align {align}")
 
     def number(self, table: str, place: str) -> str:
         """A number of a list of places."""
@@ -71,27 +36,6 @@ class EliminationFunctions:
         """A number of a run."""
         place = self.put(f"add i64 {self.put(f'mul i64 {run}, 5')}, {which}")
         return self.put(f"load i64, ptr {self.put(f'getelementptr i64, ptr %runs, i64 {place}')}")
-
-    def minus_product(self, x: str, y: str, z: str) -> str:
-        """X - y z, rounded once."""
-        negative = self.put(f"fneg {self.type} {y}")
-        t = self.type
-        return self.put(f"call {t} @llvm.fma.{self.suffix}({t} {negative}, {t} {z}, {t} {x})")
-
-    def absolute(self, x: str) -> str:
-        """|x|."""
-        return self.put(f"call {self.type} @llvm.fabs.{self.suffix}({self.type} {x})")
-
-    def spread(self, scalar: str) -> str:
-        """A scalar for all paths."""
-        if self.paths == 1:
-            return scalar
-        one = self.put(f"insertelement {self.type} poison, {self.kind} {scalar}, i64 0")
-        return self.put(f"shufflevector {self.type} {one}, {self.type} poison, <{self.paths} x i32> zeroinitializer")
-
-    def constant(self, value: float) -> str:
-        """A number for all paths."""
-        return f"{value:.1f}" if self.paths == 1 else f"splat ({self.kind} {value:.1f})"
 
     # Pivots.
 

@@ -6,17 +6,15 @@ generator take one instruction each; they are masked where the upper half would 
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import struct
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 
 from holonax.compiler.ir.graph import Node, Table
 from holonax.compiler.ir.operations import BY_TYPE, FLOATS, OPERATIONS, Condition, Instruction, Intrinsic, Library
 from holonax.compiler.ir.program import Program
+from holonax.engines.llvm.library import DECLARATION, place_of
 
 MEMORY = {"float64": "double", "float32": "float", "int32": "i32"}
 _TYPES = MEMORY | {"uint32": "i64", "int64": "i64", "uint64": "i64", "bool": "i1"}
@@ -182,19 +180,13 @@ class Instructions:
         if single:
             arguments = [self.put(f"fpext {self.vector('float32')} {x} to {self.vector('float64')}") for x in arguments]
         vector = self.vector("float64")
-        pointer, result = f"inttoptr (i64 {_address(function)} to ptr)", "poison"
+        self.intrinsics.add(DECLARATION)
+        pointer, result = self.put(f"load ptr, ptr {place_of(function)}"), "poison"
         for lane in range(self.width):
             scalars = [self.put(f"extractelement {vector} {x}, i64 {lane}") for x in arguments]
             value = self.put(f"call double {pointer}({', '.join(f'double {x}' for x in scalars)})")
             result = self.put(f"insertelement {vector} {result}, double {value}, i64 {lane}")
         return self.put(f"fptrunc {vector} {result} to {self.vector('float32')}") if single else result
-
-
-@cache
-def _address(function: str) -> int:
-    """Where a function of the C library is."""
-    library = ctypes.CDLL(ctypes.util.find_library("m"))
-    return ctypes.cast(getattr(library, function), ctypes.c_void_p).value or 0
 
 
 def _comparison(dtype: str, condition: Condition, vector: str, x: str, y: str) -> str:

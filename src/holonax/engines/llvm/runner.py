@@ -6,6 +6,8 @@ import ctypes
 import importlib.util
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -15,13 +17,15 @@ from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
 from holonax.engines.base import ROWS, cores, path_numbers
-from holonax.engines.lanes import LaneRunner
+from holonax.engines.kept import FROM_CACHE, NOT_KEPT, StepCache, as_array
+from holonax.engines.lanes import LaneRunner, Outline
 from holonax.engines.llvm.array_runner import ArrayRunner
 from holonax.engines.llvm.kernel import KERNEL, kernel
-from holonax.engines.llvm.machine import compile_module
+from holonax.engines.llvm.machine import load, object_code, processor
 from holonax.mechanics.noise import normal_pairs_p
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
+from holonax.methods.path import Fate
 
 TARGET = Target(
     "llvm", FUNCTIONS, most=120_000, tables=NoiseTables(normal_pairs_p, 32, per_round=4), trials=True, long=6_000
@@ -55,16 +59,21 @@ def lanes(program: Program) -> str:
     return f"{width_of(program.size)} paths in a vector, {cores()} cores"
 
 
-def machine_code(program: Program, width: int) -> tuple[Any, Any]:
-    """The kernel as a function of four pointers and four sizes, and what must be kept alive with it."""
+def machine_code(program: Program, width: int) -> bytes:
+    """The kernel as an object file."""
     import llvmlite.binding as llvm
 
     attributes = ORDER_FOR if llvm.get_process_triple().startswith("x86_64") else ()
-    address, compiler = compile_module(kernel(program, width, *attributes), KERNEL)
-    return SIGNATURE(address), compiler
+    return object_code(kernel(program, width, *attributes))
 
 
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4)
+
+
+def callable_kernel(code: bytes) -> tuple[Any, Any]:
+    """The kernel as a function of four pointers and four sizes, and what must be kept alive with it."""
+    address, compiler = load(code, KERNEL)
+    return SIGNATURE(address), compiler
 
 
 @final
@@ -74,8 +83,8 @@ class Again:
     `place` holds the address to be called: at first that of `compile_and_call`.
     """
 
-    def __init__(self, program: Callable[[], Program], width: int) -> None:
-        self.program, self.width, self.lock = program, width, threading.Lock()
+    def __init__(self, code: Callable[[], bytes]) -> None:
+        self.code, self.lock = code, threading.Lock()
         self.error: BaseException | None = None
         self.kernel: Any = None
         self.first = SIGNATURE(self.compile_and_call)
@@ -86,7 +95,7 @@ class Again:
         try:
             with self.lock:
                 if self.kernel is None:
-                    self.kernel, self.compiler = machine_code(self.program(), self.width)
+                    self.kernel, self.compiler = callable_kernel(self.code())
                     self.place[0] = ctypes.cast(self.kernel, ctypes.c_void_p).value or 0
             self.kernel(*arguments)
         except BaseException as error:
@@ -100,23 +109,27 @@ class Again:
 
 @final
 class LlvmRunner(LaneRunner):
-    """Any multiple of the vector's width in a call: lanes do not know of each other."""
+    """Any multiple of the vector's width in a call: lanes do not know of each other.
+
+    Made from the machine code of the kernel, and what makes that of the kernel by which steps are taken again.
+    `program` is what was compiled, if it was in this process.
+    """
 
     name = "llvm"
+    program: Program | None = None
 
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        self.grain = width_of(program.size)
-        row = len(program.recorded) * np.dtype(program.dtype).itemsize
+    def __init__(self, outline: Outline, code: bytes, again: Callable[[], bytes]) -> None:
+        super().__init__(outline)
+        self.grain = width_of(outline.size)
+        row = 2 * outline.n * np.dtype(outline.dtype).itemsize
         self.chunk = max(self.grain, min(4096, 2 ** int(np.log2(_BUFFER / (ROWS * row)))))
         self.workers = cores()
-        self.kernel, self.compiler = machine_code(program, self.grain)
-        assert program.again is not None  # by our target
-        self.again = Again(program.again, self.grain)
+        self.kernel, self.compiler = callable_kernel(code)
+        self.again = Again(again)
 
-    def begin(self, states: State, parameters: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    def begin(self, states: State, parameters: Mapping[str, np.ndarray], fate: Fate | None = None) -> list[np.ndarray]:
         """The entries as rows of one matrix, whose addresses need not be asked for one by one."""
-        entries = self.entries(states, parameters)
+        entries = self.entries(states, parameters, fate)
         carried = list(np.empty((len(entries), len(states.q)), _LARGEST))
         for i, x in enumerate(entries):
             if x.dtype != _LARGEST:
@@ -142,14 +155,58 @@ class LlvmRunner(LaneRunner):
         return carried, *self.split(rows)
 
 
+_KERNEL, _AGAIN, _REASON = "kernel", "again", "reason"
+
+
+def runner_of(program: Program, kept: StepCache = NOT_KEPT) -> LlvmRunner:
+    """The runner of a program, whose code is kept."""
+    outline = Outline.of(program)
+    code = machine_code(program, width_of(outline.size))
+    kept.keep(_KERNEL, asdict(outline), [as_array(code)])
+    runner = LlvmRunner(outline, code, partial(_code_again, kept, lambda: program, outline))
+    runner.program = program
+    return runner
+
+
+def _code_again(kept: StepCache, program: Callable[[], Program], outline: Outline) -> bytes:
+    """Of the kernel by which steps are taken again, which is kept too."""
+    if (found := kept.find(_AGAIN)) is not None:
+        return found[1][0].tobytes()
+    again = program().again
+    assert again is not None  # by our target
+    code = machine_code(again(), width_of(outline.size))
+    kept.keep(_AGAIN, None, [as_array(code)])
+    return code
+
+
 def prepare(system: System, method: Method, n: int, dtype: str) -> LlvmRunner | ArrayRunner:
-    """Trace, fold and compile: as single numbers, or with loops over arrays where these would be too many."""
-    if system.recipes:
-        return ArrayRunner(system, method, n, dtype, "lists of neighbours change on the way")
-    try:
-        return LlvmRunner(compile_step(system, method, n, dtype, TARGET, times=1))
-    except TooLong as length:
+    """From the cache, or trace, fold and compile."""
+    kept = StepCache.of(processor(), system, method, n, dtype)
+    if (found := kept.find(_KERNEL)) is None:
+        return _compiled(kept, system, method, n, dtype)
+    told, arrays = found
+    if _REASON in told:
+        return ArrayRunner(system, method, n, dtype, told[_REASON], kept)
+    outline, compiled = Outline(**told), partial(compile_step, system, method, n, dtype, TARGET)
+    runner = LlvmRunner(outline, arrays[0].tobytes(), partial(_code_again, kept, compiled, outline))
+    runner.how = FROM_CACHE
+    return runner
+
+
+def _compiled(kept: StepCache, system: System, method: Method, n: int, dtype: str) -> LlvmRunner | ArrayRunner:
+    """As single numbers, or with loops over arrays where these would be too many."""
+    reason = "lists of neighbours change on the way"
+    if not system.recipes:
         try:
-            return ArrayRunner(system, method, n, dtype, f"{length} would take too long")
-        except Untranslatable:
-            return LlvmRunner(compile_step(system, method, n, dtype, TARGET))
+            return runner_of(compile_step(system, method, n, dtype, TARGET, times=1), kept)
+        except TooLong as length:
+            reason = f"{length} would take too long"
+    try:
+        runner = ArrayRunner(system, method, n, dtype, reason, kept)
+        runner.check_translatable()
+    except Untranslatable:
+        if system.recipes:
+            raise
+        return runner_of(compile_step(system, method, n, dtype, TARGET), kept)
+    kept.keep(_KERNEL, {_REASON: reason}, [])
+    return runner

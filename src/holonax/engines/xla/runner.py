@@ -15,7 +15,7 @@ from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS_WITHOUT_FMA
 from holonax.compiler.ir.program import Program
 from holonax.engines.base import ROWS, cores, path_numbers
-from holonax.engines.lanes import LaneRunner
+from holonax.engines.lanes import LaneRunner, Outline
 from holonax.engines.xla.emit import TILE, Evaluation, apart
 from holonax.mechanics.noise import random_words_p, words
 from holonax.mechanics.system import System
@@ -136,7 +136,8 @@ class XlaRunner(LaneRunner):
     name = "xla"
 
     def __init__(self, program: Program) -> None:
-        super().__init__(program)
+        super().__init__(Outline.of(program))
+        self.program = program
         self.on_cpu = on_cpu = jax.default_backend() == "cpu"
         self.chunk = self.grain = 2048 if on_cpu else 2**17
         self.workers = cores() if on_cpu else 1
@@ -148,7 +149,7 @@ class XlaRunner(LaneRunner):
     ) -> tuple[Any, Any, Any]:
         """One call of the compiled program."""
         steps = (np.int32(x) for x in (first, stop, stride, offset))
-        size, index = np.asarray(h, self.program.dtype), path_numbers(paths, len(carried[0]))
+        size, index = np.asarray(h, self.outline.dtype), path_numbers(paths, len(carried[0]))
         carried, rows = self.compiled([*map(jnp.asarray, carried)], words(index), words(seed), size, *steps)
         jax.block_until_ready(carried)
         if self.on_cpu:  # nothing is copied to and fro, so only what has a meaning need be put together

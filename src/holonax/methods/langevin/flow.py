@@ -33,11 +33,17 @@ class Passage:
         self.lam: list[Array] = []
 
     def drift(self, t: Array) -> None:
-        r"""A: one RATTLE step for the kinetic part $L(q, v) - L(q, 0)$ alone."""
+        r"""A: one RATTLE step for the kinetic part $L(q, v) - L(q, 0)$ alone.
+
+        Its force is the difference of two, which are the same term by term where the mass is constant.
+        """
         self.settle()
-        constraint = None if self.system.constraint is None else self.system.g
-        kinetic = System(lambda q, v: self.system.L(q, v) + self.potential(q), constraint)
-        stages = solve_stages(kinetic, RATTLE, self.newton, self.state, t, weights=None)
+        force = self.system.force
+
+        def kinetic(q: Array, v: Array) -> Array:
+            return force(q, v) - force(q, jnp.zeros_like(q))
+
+        stages = solve_stages(self.system, RATTLE, self.newton, self.state, t, weights=None, force=kinetic)
         self._arrive(State(stages.q1, stages.p_hat, stages.V[-1]), stages.solved, stages.V, stages.lam)
 
     def kick(self, t: Array) -> None:
@@ -95,10 +101,6 @@ class Passage:
     def report(self) -> Report:
         """What was solved on the way."""
         return Report.of(self.solved, jnp.concatenate(self.V), jnp.concatenate(self.lam))
-
-    def potential(self, q: Array) -> Array:
-        """$U(q) = -L(q, 0)$."""
-        return -self.system.L(q, jnp.zeros_like(q))
 
     def energy(self) -> Array:
         """$H = p v - L(q, v)$ of a settled state."""

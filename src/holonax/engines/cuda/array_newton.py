@@ -1,0 +1,135 @@
+"""Newton's method of an array program as CUDA C, by the threads of a block: these agree on every decision."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from holonax.compiler.arrays.loops import MANY
+from holonax.compiler.arrays.solve import NOT_SOLVED, Solve
+from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Reduction, Statement, Store, read_by, reads
+from holonax.compiler.arrays.values import Array, Ref
+from holonax.engines.cuda.array_sweeps import Sweep, SweepWriter
+from holonax.engines.cuda.expressions import TYPES
+
+
+class NewtonWriter(SweepWriter):
+    """Writes the solution of equations."""
+
+    real: str
+
+    @abstractmethod
+    def statements(self, statements: list[Statement]) -> None:
+        """Loops, reductions and equations, in order."""
+
+    def write_iterations(self, statement: Iterations) -> None:
+        """The loop: the path is updated until it is solved."""
+        solve, lines = statement.solve, self.lines
+        self.count += 1
+        active, steps, number = (f"{name}{self.count}" for name in ("active", "steps", "iteration"))
+        self.copy(solve.unknowns, solve.guess)
+        if solve.ahead is not None and solve.behind is not None:
+            self.copy(solve.ahead, solve.behind)
+        lines += [f"bool {active} = {self._single(solve.alive)};", f"{self.real} {steps} = 0;"]
+        self.meet()
+        before, self.weight = self.weight, self.weight * MANY / 2
+        judge, late = without_largest(statement, self.part.stored)
+        lines.append(f"for (int {number} = 0;; ++{number}) {{")
+        self.statements(judge)
+        unsolved = self._single(solve.unsolved)
+        least = f" || {number} < {solve.least}" if solve.least else ""
+        lines.append(f"{active} = {active} && ({unsolved}{least});")
+        lines.append(f"if (!{active} || {number} >= {solve.most}) break;")
+        pending = [*self.read], [*self.written]
+        self.statements(statement.improve)
+        self._linear(solve, active, steps)
+        self.statements(statement.update)
+        for target, places, value in solve.updates:
+            self.write_loop(ArrayLoop(len(places), [Store(target, places, value)]))
+        self.meet()
+        lines.append("}")
+        self.read, self.written = pending  # what was going on where the loop is left
+        self.weight = before
+        self.statements(late)
+        self._results(statement, steps)
+
+    def _single(self, ref: Ref) -> str:
+        """The only number that a reference means."""
+        place = ref.table.reshape(-1)[:1]
+        self.loaded.add(ref.array)
+        self.uniform.add(ref.array)
+        self.order(self.access(ref.array, None), [])
+        return self.put(ref.array.dtype, self.entry(ref.array, str(int(place[0]))))
+
+    def _linear(self, solve: Solve, active: str, steps: str) -> None:
+        """Factorise and substitute; a path with a bad pivot does not move."""
+        tape, tail = solve.tape, solve.tape.tail
+        lines, moves = self.lines, self.entry(solve.moves, "0")
+        self.loaded.add(solve.moves)
+        if not tape.size:
+            lines += [f"{moves} = {active};", f"{steps} += {active};"]
+            return
+        workspace = self.memory.workspaces[solve]
+        factors, inverse, sizes = map(self.pointer, workspace)
+        y, right, entries = map(self.pointer, (solve.solution, solve.right, solve.entries))
+        own: list[Array] = [*workspace, solve.solution, solve.right, solve.entries]
+        self.loaded |= {*own}
+        accesses = [x for array in own for x in self.access(array, None)]
+        self.order(accesses, accesses)
+        bad = f"bad{self.count}"
+        signs = self.table(solve.signs.astype(np.float64 if self.real == "double" else np.float32), self.real)
+        lines += [f"bool {bad} = false;", f"if (thread == 0) {{ {inverse}[{tape.size}] = 1; {factors}[0] = 0; }}"]
+        self.meet()
+        self.write_sweep(tape.factor, Sweep(factors, entries, factors, factors, inverse, signs, bad))
+        begin = tape.size - tail
+        dense = f"{factors} + {tape.factors - tail * tail}, {tail}, {inverse} + {begin}"
+        if tail:
+            lines.append(f"dense_factorise({dense}, {signs} + {begin}, {sizes}, {bad}, thread);")
+        self.write_sweep(tape.forward, Sweep(y, right, factors, y, inverse))
+        if tail:
+            lines.append(f"dense_substitute({dense}, {y} + {begin}, thread);")
+        self.write_sweep(tape.backward, Sweep(y, y, factors, y, inverse))
+        lines.append(f"{active} = {active} && !some_thread({bad});")
+        self.read, self.written = [], []
+        lines += [f"{moves} = {active};", f"{steps} += {active};"]
+
+    def _results(self, statement: Iterations, steps: str) -> None:
+        """What came of it: a path that is not done, or had a bad pivot, is not solved."""
+        solve = statement.solve
+        unsolved = self._single(solve.unsolved)
+        for found in statement.found:
+            if found.what == "unknowns" or found in self.memory.dead:
+                continue  # they are where the unknowns are, or nobody asks
+            if found.what == "status":
+                value = f"({unsolved} ? {NOT_SOLVED:.1f} : 0.0)"
+            else:
+                value = steps if found.what == "iterations" else self._single(solve.largest)
+            self.lines.append(f"{self.entry(found, '0')} = ({TYPES[found.dtype]}){value};")
+
+
+def without_largest(statement: Iterations, stored: set[Array]) -> tuple[list[Statement], list[Statement]]:
+    """What it takes to judge a path, and what is only needed for its largest residual: once, when it is done."""
+    judge, late = [], []
+    wanted: set[Array] = {statement.solve.largest.array}
+    for x in reversed(statement.judge):
+        written, read = _written_and_read(x, stored)
+        if written and written <= wanted and all(array.size == 1 or isinstance(x, Reduction) for array in read):
+            late.append(x)
+            wanted |= {array for array in read if array.size == 1}
+        else:
+            judge.append(x)
+    needed = {array for x in judge for array in _written_and_read(x, stored)[1]}
+    if any(_written_and_read(x, stored)[0] & needed for x in late):
+        return statement.judge, []
+    return judge[::-1], late[::-1]
+
+
+def _written_and_read(statement: Statement, stored: set[Array]) -> tuple[set[Array], set[Array]]:
+    match statement:
+        case ArrayLoop():
+            read = [array for store in statement.stores for array in read_by(store, stored)]
+            return {store.array for store in statement.stores}, {*read}
+        case Reduction():
+            return {statement.array}, {*reads(statement.array.all, stored)}
+    return set(), set()

@@ -1,0 +1,1 @@
+"""Files for other programs, written from plain arrays: trajectories of beads as H5MD and GSD."""

@@ -1,0 +1,1 @@
+"""The same equations and samplers, in the words of other libraries: `holonax.interop.diffrax`, `.blackjax`."""

@@ -1,0 +1,302 @@
+"""What of a run is drawn: points, what the constraints make of them, and numbers of every state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from holonax.errors import InputError
+from holonax.inputs.checks import instance
+from holonax.inputs.foreign import Foreign
+from holonax.inputs.parameters import shape_of
+from holonax.mechanics.closures import QUICKLY
+from holonax.mechanics.system import System
+from holonax.numerics.newton import Status
+from holonax.numerics.structure import pattern
+from holonax.viewer.drawing import Drawing
+from holonax.viewer.level_set import FINE, Mesh, level_set
+from holonax.viewer.overview import Series
+from holonax.viewer.scene import Bodies, Scene, bounds, thinning
+
+if TYPE_CHECKING:
+    from holonax.simulation.run import Run
+
+MOST_WORK = 3e10
+"""Operations that the energies of all states may take, at n^3 for each."""
+
+MOST_ENTRIES = 4_000_000
+"""Entries of g' from which on only its pattern is asked for."""
+
+
+def scene_of(
+    run: Run,
+    drawing: Drawing | None = None,
+    quantities: Mapping[str, Callable[..., Any]] | None = None,
+    title: str | None = None,
+    cells: int = FINE,
+) -> Scene:
+    """The scene of a run; what is left out is found from its system, if the run knows it.
+
+    `cells` is how finely the surface is drawn.
+    """
+    model = run.model
+    if drawing is None:
+        drawing = (model.drawing if model is not None else None) or Drawing()
+    instance("drawing", drawing, Drawing, "pass hx.Drawing(...)")
+    paths, times, n = run.q.shape
+    if paths == 0 or times == 0:
+        raise InputError(f"the run has {paths} paths at {times} times: there is nothing to draw")
+    indices = drawing.indices(n)
+    count, dimension = _shape_of_points(drawing, indices, n)
+    drawing.check_numbers(count, dimension)
+    every = thinning(paths, times, count, count * dimension + 12 * len(drawing.frames))
+    q, p = (np.asarray(x[:: every.path, :: every.time]) for x in (run.q, run.p))
+    states = _States(run, q, p, every.path)
+    points = _points(drawing, indices, q)
+    found = _Structure.of(drawing, states, indices, bounds(points.reshape(-1, dimension)), cells)
+    chosen = slice(None, None, every.point)
+    status, failed = run.status[:: every.path], run.failed_step[:: every.path]
+    notes = [*every.notes(paths, times, count), *_notes(run, points)]
+    if every.point > 1 and len(found.rods):
+        found = found._replace(rods=np.zeros((0, 2), int))
+        notes.append("Rods are not drawn, since not all points are.")
+    return Scene(
+        title=_title(run) if title is None else str(title),
+        facts=(f"{paths:,} paths" if paths > 1 else "1 path", str(run.method), f"h = {run.h:g}", f"seed {run.seed}"),
+        notes=tuple(notes),
+        t=np.asarray(run.t[:: every.time]),
+        paths=np.arange(0, paths, every.path),
+        q=q,
+        points=points[:, :, chosen],
+        stride=every.point,
+        indices=None if indices is None else np.array(indices)[chosen],
+        status=status,
+        failed_at=np.where(status > 0, run.t[0] + failed * run.h if times > 1 else -np.inf, np.inf),
+        statuses={int(code): Status(code).name for code in np.unique(run.status) if code >= 0},
+        rods=found.rods,
+        anchors=found.anchors,
+        bodies=_bodies(drawing, q),
+        sizes=np.ones(count)[chosen] if drawing.sizes is None else np.array(drawing.sizes)[chosen],
+        trails=drawing.trails,
+        surface=found.surface,
+        quantities=_asked(states, quantities or {}) | _energy(states),
+    )
+
+
+def series_of(run: Run, quantities: Mapping[str, Callable[..., Any]] | None = None) -> Series:
+    """What `run.plot` draws: the quantities that are asked for, or the first three coordinates."""
+    paths, times, n = run.q.shape
+    if paths == 0 or times == 0:
+        raise InputError(f"the run has {paths} paths at {times} times: there is nothing to draw")
+    every = thinning(paths, times, 1, n)
+    q, p = (np.asarray(x[:: every.path, :: every.time]) for x in (run.q, run.p))
+    numbers = _asked(_States(run, q, p, every.path), quantities or {})
+    numbers = numbers or {f"q[{i}]": q[..., i] for i in range(min(n, 3))}
+    return Series(np.asarray(run.t[:: every.time]), q, p, numbers, _title(run))
+
+
+class _States(NamedTuple):
+    """The states that are drawn, (paths, times, n), of every so many-th path of a run."""
+
+    run: Run
+    q: np.ndarray
+    p: np.ndarray
+    every: int
+
+    @property
+    def model(self) -> System | None:
+        """The system that ran, with the values that all paths have in common."""
+        model = self.run.model
+        return None if model is None else model.given({**model.parameters, **self._values(model)[0]})
+
+    def _values(self, model: System) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Values of the parameters: those of all paths, and those that each path has of its own."""
+        shared: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for name, value in self.run.parameters.items():
+            is_shared = name not in model.parameters or shape_of(model.parameters[name]) == shape_of(value)
+            (shared if is_shared else own)[name] = value
+        return shared, {name: value[:: self.every] for name, value in own.items()}
+
+    def each(self, function: Callable[..., Array], model: System | None) -> np.ndarray:
+        """`function(q, p, system)` of every state, with the parameters of its path, shape (paths, times)."""
+        own = self._values(model)[1] if model is not None else {}
+
+        def along(q: Array, p: Array, values: dict[str, Any]) -> Array:
+            system = model.given({**model.parameters, **values}) if model is not None else None
+            return jax.vmap(lambda q, p: jnp.asarray(function(q, p, system), float))(q, p)
+
+        return np.asarray(jax.jit(jax.vmap(along), compiler_options=QUICKLY)(self.q, self.p, own))
+
+
+class _Structure(NamedTuple):
+    """What the constraints make of the points: rods between them and to anchors, and the surface of one point."""
+
+    rods: np.ndarray
+    anchors: np.ndarray
+    surface: Mesh | None
+
+    @classmethod
+    def of(
+        cls, drawing: Drawing, states: _States, indices: Any, box: tuple[np.ndarray, np.ndarray], cells: int
+    ) -> _Structure:
+        """As the drawing says, or as the constraints do."""
+        model, dimension, surface = states.model, len(box[0]), None
+        rods, anchors = [*(drawing.rods or ())], [*drawing.anchors]
+        if model is not None and model.constraint is not None and indices is not None and not model.recipes:
+            constraints = _Constraints(model, states.q[0, 0])
+            touched = constraints.touched(indices)
+            alone = [row for row, points in enumerate(touched) if len(points) == 1 and points[0] >= 0]
+            if drawing.rods is None:
+                rods += [points for points in touched if len(points) == 2 and points[0] >= 0]
+                for row, centre in constraints.centres(alone, [indices[touched[row][0]] for row in alone]):
+                    known = [i for i, place in enumerate(anchors) if np.allclose(place, centre, atol=1e-9)]
+                    rods.append((touched[row][0], len(indices) + (known[0] if known else len(anchors))))
+                    anchors += [] if known else [tuple(centre)]
+            if drawing.surface and len(indices) == len(touched) == 1 and states.q.shape[-1] == dimension:
+                order = np.argsort(indices[0])
+                surface = level_set(lambda places: constraints(places[:, order])[:, 0], *box, cells)
+        return cls(np.array(rods, int).reshape(-1, 2), np.array(anchors, float).reshape(-1, dimension), surface)
+
+
+def _shape_of_points(drawing: Drawing, indices: Any, n: int) -> tuple[int, int]:
+    """How many points there are, and in how many dimensions."""
+    if indices is not None:
+        return len(indices), len(indices[0])
+    if drawing.points is None:
+        return len(drawing.frames), 3
+    foreign = Foreign("points", drawing.points, ("q",), "array")  # type: ignore[arg-type]
+    foreign.check(remembered=False)
+    shape = foreign.result(n).shape
+    if len(shape) != 2 or shape[1] not in (2, 3) or shape[0] == 0:
+        raise InputError(f"points returns shape {shape}: it must be (points, 2) or (points, 3)")
+    return shape[0], shape[1]
+
+
+def _points(drawing: Drawing, indices: Any, q: np.ndarray) -> np.ndarray:
+    """Places, shape (paths, times, points, 2 or 3)."""
+    if indices is not None:
+        return q[..., np.array(indices)]
+    if drawing.points is not None:
+        function: Any = drawing.points
+        return np.asarray(jax.jit(jax.vmap(jax.vmap(lambda q: jnp.asarray(function(q), float))))(q))
+    ends = [frame.middle(q) + frame.turns(q)[..., 2::3] * frame.size[2] / 2 for frame in drawing.frames]
+    return np.stack(ends, axis=2)
+
+
+def _bodies(drawing: Drawing, q: np.ndarray) -> Bodies | None:
+    if not drawing.frames:
+        return None
+    turns, middles = (np.stack([one(q) for one in f], axis=2) for f in (
+        [frame.turns for frame in drawing.frames], [frame.middle for frame in drawing.frames]
+    ))  # fmt: skip
+    return Bodies(turns, middles, np.array([frame.size for frame in drawing.frames]))
+
+
+class _Constraints:
+    """The constraints of a system near a state, as a function of NumPy's arrays."""
+
+    def __init__(self, model: System, q: np.ndarray) -> None:
+        self.model, self.q = model, q
+        self.k = model.sizes(len(q))[0]
+        self.rows = max(64, min(8192, MOST_ENTRIES // (len(q) + self.k)))  # at a time: one shape, compiled once
+        self.function = jax.jit(jax.vmap(model.g), compiler_options=QUICKLY)
+
+    def __call__(self, states: np.ndarray) -> np.ndarray:
+        """Values (m, k) at states (m, n)."""
+        parts = [states[i : i + self.rows] for i in range(0, len(states), self.rows)]
+        padded = [np.concatenate([part, np.repeat(part[:1], self.rows - len(part), axis=0)]) for part in parts]
+        found = [np.asarray(self.function(part)) for part in padded]
+        return np.concatenate(found)[: len(states)] if found else np.zeros((0, self.k))
+
+    @property
+    def _reach(self) -> float:
+        """Of states that are tried out, where nothing is zero by chance."""
+        return 0.1 * max(float(np.abs(self.q).max()), 1e-3)
+
+    def touched(self, indices: Any) -> list[tuple[int, ...]]:
+        """For each constraint, the points that it depends on; -1 stands for coordinates that belong to none."""
+        owner = np.full(len(self.q), -1)
+        for number, row in enumerate(indices):
+            owner[list(row)] = number
+        rows, columns = self._pattern()
+        pairs = np.unique(np.stack([rows, owner[columns]], axis=1), axis=0)
+        parts = np.split(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(1, self.k)))
+        return [tuple(int(i) for i in part) for part in parts]
+
+    def _pattern(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of the entries of g'."""
+        n = len(self.q)
+        if n * self.k > MOST_ENTRIES:
+            traced = jax.make_jaxpr(self.model.g)(jnp.asarray(self.q))
+            return pattern(traced.jaxpr, traced.consts) or (np.zeros(0, int), np.zeros(0, int))
+        near = self.q + self._reach * np.random.default_rng(0).normal(size=(2, n))
+        entries = jax.jit(jax.vmap(jax.jacfwd(self.model.g)), compiler_options=QUICKLY)(near)
+        return np.nonzero((np.asarray(entries) != 0).any(axis=0))  # type: ignore[return-value]
+
+    def centres(self, rows: list[int], chosen: list[tuple[int, ...]]) -> list[tuple[int, np.ndarray]]:
+        r"""Of constraints of one point each: those that keep it at a distance from a place c, and these places.
+
+        Such a function is $a |x|^2 - 2 a c \cdot x$ and a constant.  A fit to more values than it has
+        coefficients tells whether it is one.
+        """
+        if not rows:
+            return []
+        d = len(chosen[0])
+        states = self.q + self._reach * np.random.default_rng(1).normal(size=(4 * (d + 2), len(self.q)))
+        values, found = self(states), []
+        for row, indices in zip(rows, chosen, strict=True):
+            x, y = states[:, indices] - self.q[list(indices)], values[:, row]
+            columns = np.column_stack([np.sum(x**2, axis=1), x, np.ones(len(x))])
+            if not np.isfinite(y).all():
+                continue
+            fit = np.linalg.lstsq(columns, y, rcond=None)[0]
+            left, a = y - columns @ fit, fit[0]
+            if abs(a) * self._reach**2 > 1e-6 * np.ptp(y) and np.abs(left).max() < 1e-9 * np.ptp(y):
+                centre = self.q[list(indices)] - fit[1:-1] / (2 * a)
+                found.append((row, np.where(np.abs(centre) < 1e-9 * np.abs(self.q).max(), 0.0, centre)))
+        return found
+
+
+def _asked(states: _States, quantities: Mapping[str, Callable[..., Any]]) -> dict[str, np.ndarray]:
+    """The quantities that are asked for, of every state."""
+    found = {}
+    for name, function in quantities.items():
+        foreign = Foreign(f"quantity {name!r}", function, ("q", "p"), "value")
+        foreign.check(remembered=False)
+        foreign.result(states.q.shape[-1])
+        found[str(name)] = states.each(lambda q, p, _, function=function: function(q, p), None)
+    return found
+
+
+def _energy(states: _States) -> dict[str, np.ndarray]:
+    """The energy of every state, if it can be had in a moment."""
+    (paths, times, n), model = states.q.shape, states.model
+    if model is None or model.recipes or paths * times * n**3 > MOST_WORK:
+        return {}
+    return {"energy": states.each(lambda q, p, system: system.energy(q, p), model)}
+
+
+def _title(run: Run) -> str:
+    """The name of the function that the system was made in."""
+    name = getattr(getattr(run.model, "lagrangian", None), "__qualname__", "")
+    return name.split(".")[0].replace("_", " ") if "<locals>" in name else "Run"
+
+
+def _notes(run: Run, points: np.ndarray) -> list[str]:
+    """Sentences on what is unusual."""
+    told = []
+    if failed := int(np.count_nonzero(run.status > 0)):
+        told.append(f"{failed:,} of {len(run.status):,} paths failed; they stay where they were, in red.")
+    if missing := int(np.count_nonzero(~np.isfinite(points).all(axis=-1))):
+        told.append(f"{missing:,} points are not finite numbers and are left out.")
+    if run.model is None:
+        told.append("The run does not know its system: its constraints and its energy are not shown.")
+    if run.q.shape[1] == 1:
+        told.append("One time was saved: there is nothing to play.")
+    return told
