@@ -21,6 +21,7 @@ from jax import Array
 from jax.custom_batching import custom_vmap
 from jax.extend.core import Jaxpr
 
+from holonax.cache.arrays import kept_arrays
 from holonax.numerics.linear import is_linear
 from holonax.numerics.slicing import slice_of
 from holonax.numerics.sparse import EliminationPlan, analyse
@@ -139,11 +140,16 @@ def pattern(jaxpr: Jaxpr, constants: Sequence[Any]) -> tuple[np.ndarray, np.ndar
 
     None if it cannot be told, because the library is missing or does not know an operation.
     """
+    known = [None if isinstance(c, jax.core.Tracer) else np.asarray(c) for c in constants]
+    found = kept_arrays(lambda: _search(jaxpr, known), "pattern", jaxpr, known)
+    return None if found is None else (found["rows"], found["columns"])
+
+
+def _search(jaxpr: Jaxpr, known: Sequence[np.ndarray | None]) -> dict[str, np.ndarray] | None:
     try:
         from asdex import jacobian_sparsity
     except ModuleNotFoundError:  # equations are solved all the same
         return None
-    known = [None if isinstance(c, jax.core.Tracer) else np.asarray(c) for c in constants]
     function, given = slice_of(jaxpr, known)
     arguments: list[Any] = [jaxpr.invars[0].aval, *given]
 
@@ -154,18 +160,25 @@ def pattern(jaxpr: Jaxpr, constants: Sequence[Any]) -> tuple[np.ndarray, np.ndar
         found = jacobian_sparsity(residual, *(np.zeros(a.shape, a.dtype) for a in arguments))
     except NotImplementedError:
         return None
-    return np.asarray(found.rows, np.int64), np.asarray(found.cols, np.int64)
+    return {"rows": np.asarray(found.rows, np.int64), "columns": np.asarray(found.cols, np.int64)}
 
 
 def colour(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> ColouredRows:
     """Rows of a Jacobian with columns, or rows, of the same colour where these have nothing in common."""
+    found = kept_arrays(lambda: _colours(rows, columns, shape), "colours", rows, columns, shape)
+    assert found is not None  # there is always a colouring
+    by_column, by_row = found["columns"], found["rows"]
+    forwards, backwards = (int(colours.max(initial=-1)) + 1 for colours in (by_column, by_row))
+    if 2 * backwards < forwards:  # a pullback takes about twice as long
+        return ColouredRows(rows, columns, by_row, backwards, True)
+    return ColouredRows(rows, columns, by_column, forwards, False)
+
+
+def _colours(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> dict[str, np.ndarray]:
     from asdex import SparsityPattern, color_cols, color_rows
 
     pattern = SparsityPattern.from_coo(rows, columns, shape)
-    (by_column, forwards), (by_row, backwards) = color_cols(pattern), color_rows(pattern)
-    if 2 * backwards < forwards:  # a pullback takes about twice as long
-        return ColouredRows(rows, columns, np.asarray(by_row), backwards, True)
-    return ColouredRows(rows, columns, np.asarray(by_column), forwards, False)
+    return {"columns": np.asarray(color_cols(pattern)[0]), "rows": np.asarray(color_rows(pattern)[0])}
 
 
 def entries_of(function: Callable[[Array], Array], x: Array) -> tuple[np.ndarray, np.ndarray, Array]:
