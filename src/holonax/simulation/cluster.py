@@ -27,7 +27,7 @@ class Dask:
     """Where the chunks of a run are computed: by the workers of a Dask cluster.
 
     Args:
-        client: a `distributed.Client`, or the address of a scheduler, such as "tcp://10.0.0.1:8786"; left out, a
+        client: a `distributed.Client`, or the address of a scheduler, such as `"tcp://10.0.0.1:8786"`; left out, a
             cluster on this machine, with a worker for each core, that lasts as long as the run.
 
     Needs `pip install 'holonax[cluster]'`, here and where the workers are.
