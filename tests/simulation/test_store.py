@@ -313,6 +313,21 @@ def test_xarray_and_netcdf_read_it(tmp_path, whole):
             assert dataset.equals(whole.to_xarray())
 
 
+def test_units_are_in_stores_datasets_and_figures(tmp_path):
+    system = hx.System(lambda q, v: 0.5 * v @ v, units={"q": "nm", "time": "ps"})
+    start = hx.start(system, [1.0], [1.0])
+    for store in (None, tmp_path / "run.zarr"):
+        run = hx.simulate(system, hx.EulerA(), start, t1=1.0, h=0.5, store=store)
+        run.to_netcdf(tmp_path / "run.nc")
+        for data in (run.to_xarray(), xarray.load_dataset(tmp_path / "run.nc")):
+            assert [data[name].attrs.get("units") for name in ("q", "time", "p", "status")] == ["nm", "ps", None, None]
+        axes = run.plot().axes
+        assert [axes[0].get_xlabel(), axes[1].get_xlabel(), axes[1].get_ylabel()] == ["t (ps)", "q[0] (nm)", "p[0]"]
+    for bad in ("nm", {"q": 1}, {"length": "nm"}):
+        with pytest.raises(hx.InputError, match="units"):
+            hx.System(lambda q, v: 0.5 * v @ v, units=bad)
+
+
 def test_arrays_on_disk_behave_like_arrays(tmp_path, whole):
     import pickle
 

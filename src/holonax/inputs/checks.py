@@ -6,7 +6,7 @@ import difflib
 import importlib.util
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
@@ -175,3 +175,12 @@ def memory(what: str, size: float, remedy: str) -> None:
     present = memory_present()
     if size > present:
         raise InputError(f"{what} need {size / 2**30:.1f} GiB, this machine has {present / 2**30:.1f}; {remedy}")
+
+
+def unit_names(units: Any) -> dict[str, str]:
+    """Names of the units of q, p and time, as far as they are given."""
+    if not isinstance(units, Mapping) or not all(isinstance(unit, str) for unit in units.values()):
+        raise InputError(f'units = {shown(units)}: pass names of units, such as {{"q": "nm", "time": "ps"}}')
+    for name in units:
+        choice("a key of units", name, ("q", "p", "time"))
+    return dict(units)

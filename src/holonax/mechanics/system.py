@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array
 
 from holonax.errors import InputError, shown
-from holonax.inputs.checks import at_least, choice, instance, is_traced
+from holonax.inputs.checks import at_least, choice, instance, is_traced, unit_names
 from holonax.inputs.foreign import LARGEST_GUESSED_DIMENSION, Foreign
 from holonax.inputs.made import Made, Recipe
 from holonax.inputs.parameters import as_values, asked_for, check_known, check_names, forms, given, recipes_in, shape_of
@@ -58,6 +58,8 @@ class System:
             as many as are independent at the start, and the others, which follow from them, are only watched
             (`hx.independent`).  Numbers of constraints, `redundant=(9,)`, say which ones these are.
         drawing: how `run.view` draws it, `hx.Drawing`; left out, as its coordinates and constraints suggest.
+        units: names of the units of "q", "p" and "time", as far as they are known, such as `{"q": "nm", "time": "ps"}`:
+            for axes of figures, and for datasets of xarray.  Nothing is converted.
         origin: how it is found again, as text: a catalogue entry such as `chain(beads=8)`, or `file.py:name`.  Set by
             the catalogue and by the command line; has no part in what a system is.
 
@@ -85,6 +87,7 @@ class System:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     redundant: str | tuple[int, ...] = "refuse"
     drawing: Drawing | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
     origin: str | None = None
 
     def __post_init__(self) -> None:
@@ -92,6 +95,7 @@ class System:
         object.__setattr__(self, "redundant", _redundant(self.redundant))
         if self.drawing is not None:
             instance("drawing", self.drawing, Drawing, "pass hx.Drawing(...)")
+        object.__setattr__(self, "units", MappingProxyType(unit_names(self.units)))
         for function in self.functions():
             function.check()
         if self.n is not None:
@@ -173,7 +177,7 @@ class System:
     def __reduce__(self) -> tuple[Any, ...]:
         return System, (
             self.lagrangian, self.constraint, self.noise, self.n, dict(self.parameters), self.redundant, self.drawing,
-            self.origin,
+            dict(self.units), self.origin,
         )  # fmt: skip
 
     # The three functions with their parameters, as numbers and vectors, also where there are none.

@@ -32,9 +32,10 @@ def dataset(run: Run) -> Any:
     data["done"] = ("path",), np.full(paths, run.steps)
     data |= {f"counts_{name}": (("path",), x) for name, x in run.counts.items()}
     data |= {name: (axes, x) for name, axes, x in named(run.observed, run.over, paths)}
-    data = {name: (axes, x, words_of(name)) for name, (axes, x) in data.items()}
+    units = run.units
+    data = {name: (axes, x, words_of(name, units)) for name, (axes, x) in data.items()}
     coordinates = {"path": np.arange(paths), "time": run.t, "coordinate": np.arange(run.q.shape[2])}
-    axes = {name: ((name,), x, words_of(name)) for name, x in coordinates.items()}
+    axes = {name: ((name,), x, words_of(name, units)) for name, x in coordinates.items()}
     return xarray.Dataset(data, coords=axes, attrs=_attributes(run))
 
 
@@ -50,14 +51,16 @@ def write_netcdf(run: Run, file: str | PathLike[str]) -> None:
         for name, x in content.attrs.items()
         if x is not None
     }
-    content.drop_vars(["q", "p"]).assign_attrs(plain).to_netcdf(Path(file), engine="h5netcdf", mode="w")
+    small = content.drop_vars(["q", "p"])
+    small.attrs = plain
+    small.to_netcdf(Path(file), engine="h5netcdf", mode="w")
     with h5netcdf.File(file, "a") as target:
         for name, states in (("q", run.q), ("p", run.p)):
             paths, times, n = states.shape
             some = max(1, _SLAB // (times * n * states.dtype.itemsize))
             options = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
             made = target.create_variable(name, ("path", "time", "coordinate"), states.dtype, **options)
-            made.attrs.update(words_of(name))
+            made.attrs.update(content[name].attrs)
             for first in range(0, paths, some):
                 made[first : first + some] = states[first : first + some]
 

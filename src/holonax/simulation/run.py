@@ -124,6 +124,11 @@ class Run:
         return self.progress is None or bool((np.asarray(self.progress) >= self.steps).all())
 
     @property
+    def units(self) -> Mapping[str, str]:
+        """Of q, p and time, as far as its system says."""
+        return {} if self.model is None else self.model.units
+
+    @property
     def how_to_go_on(self) -> str:
         """What to call for a run that is not complete."""
         return f"hx.resume({str(self.store)!r})"

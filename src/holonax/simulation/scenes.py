@@ -97,7 +97,7 @@ def series_of(run: Run, quantities: Mapping[str, Callable[..., Any]] | None = No
     q, p = (np.asarray(x[:: every.path, :: every.time]) for x in (run.q, run.p))
     numbers = _asked(_States(run, q, p, every.path), quantities or {})
     numbers = numbers or {f"q[{i}]": q[..., i] for i in range(min(n, 3))}
-    return Series(np.asarray(run.t[:: every.time]), q, p, numbers, _title(run))
+    return Series(np.asarray(run.t[:: every.time]), q, p, numbers, _title(run), run.units)
 
 
 class _States(NamedTuple):

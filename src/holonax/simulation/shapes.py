@@ -46,6 +46,7 @@ class Shapes:
         outcomes: what the method counts.
         chunk: paths of a chunk.
         span: saved times of a file.
+        units: of q, p and time, where they are known.
     """
 
     paths: int
@@ -55,11 +56,13 @@ class Shapes:
     outcomes: tuple[str, ...]
     chunk: int
     span: int
+    units: Mapping[str, str]
 
     @staticmethod
     def of(plan: Plan, chunk: int, span: int) -> Shapes:
         """For a plan."""
-        return Shapes(plan.paths, plan.grid.times, plan.n, plan.dtype, plan.method.outcomes, chunk, span)
+        outcomes, units = plan.method.outcomes, plan.system.units
+        return Shapes(plan.paths, plan.grid.times, plan.n, plan.dtype, outcomes, chunk, span, units)
 
     @property
     def chunks(self) -> int:
@@ -75,14 +78,17 @@ class Shapes:
         """The arrays by name."""
         states = ("path", "time", "coordinate")
         shape, files = (self.paths, self.times, self.n), (self.chunk, self.span, self.n)
-        found = [Variable(name, states, shape, files, self.dtype, math.nan, words_of(name)) for name in ("q", "p")]
+        found = [Variable(name, states, shape, files, self.dtype, math.nan, self._words(name)) for name in ("q", "p")]
         for name, dtype, fill in self._of_paths():
-            found.append(Variable(name, ("path",), (self.paths,), (self.chunk,), dtype, fill, words_of(name)))
+            found.append(Variable(name, ("path",), (self.paths,), (self.chunk,), dtype, fill, self._words(name)))
         for name, size, dtype in (
             ("path", self.paths, "int64"), ("time", self.times, "float64"), ("coordinate", self.n, "int64")
         ):  # fmt: skip
-            found.append(Variable(name, (name,), (size,), (_COORDINATES,), dtype, 0, words_of(name)))
+            found.append(Variable(name, (name,), (size,), (_COORDINATES,), dtype, 0, self._words(name)))
         return {variable.name: variable for variable in found}
+
+    def _words(self, name: str) -> Mapping[str, str]:
+        return words_of(name, self.units)
 
     def _of_paths(self) -> list[tuple[str, str, float]]:
         counts = [(f"counts_{name}", "int32", -1.0) for name in self.outcomes]
@@ -107,8 +113,9 @@ class Shapes:
             self.variables[name].write(store, (index,), column, durable=False)
 
 
-def words_of(name: str) -> Mapping[str, str]:
+def words_of(name: str, units: Mapping[str, str]) -> Mapping[str, str]:
     """What an array is, for its attributes."""
     if name.startswith("counts_"):
         return {"long_name": f"how often {name.removeprefix('counts_')} came about"}
-    return {"long_name": _WORDS[name]} if name in _WORDS else {}
+    unit = {"units": units[name]} if name in units else {}
+    return {"long_name": _WORDS[name]} | unit if name in _WORDS else {}

@@ -68,6 +68,7 @@ def water(molecules: int = 8, density: float = 997.0, temperature: float = 300.0
         constraint=rods,
         n=9 * molecules,
         drawing=Drawing(sizes=(1.6, 1.0, 1.0) * molecules, trails=0),
+        units={"q": "nm", "p": "u nm/ps", "time": "ps"},
     )
     begin = start(system, *_crystal(molecules, box, temperature))
     facts = {"box": box, "cutoff": box / 2, "degrees_of_freedom": 6 * molecules - 3}

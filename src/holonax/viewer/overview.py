@@ -25,6 +25,11 @@ class Series(NamedTuple):
     p: np.ndarray
     quantities: Mapping[str, np.ndarray]
     title: str
+    units: Mapping[str, str]
+
+    def label(self, what: str, name: str) -> str:
+        """A name for an axis, with the unit of what is on it if that is known."""
+        return f"{name} ({self.units[what]})" if what in self.units else name
 
 
 def overview(series: Series) -> Figure:
@@ -48,7 +53,7 @@ def _bands(axis: Any, series: Series) -> None:
         else:
             axis.errorbar(series.t, middle, [middle - low, high - middle], color=colour, marker="o", capsize=3)
         ends.append((float(series.t[-1]), float(np.nan_to_num(middle[-1])), name, colour))
-    axis.set(title="mean and middle 90 %" if len(series.q) > 1 else "over time", xlabel="t")
+    axis.set(title="mean and middle 90 %" if len(series.q) > 1 else "over time", xlabel=series.label("time", "t"))
     axis.margins(x=0)
     label_ends(axis, ends)
 
@@ -74,7 +79,7 @@ def _portrait(axis: Any, series: Series) -> None:
     axis.plot(q.T, p.T, **style, marker="." if len(series.t) == 1 else None)
     axis.plot(q[:, -1], p[:, -1], "o", color=COLOURS[1], markersize=3)
     many = f", {len(q)} of {len(series.q):,} paths" if len(q) < len(series.q) else ""
-    axis.set(title=f"phase portrait{many}", xlabel=f"q[{i}]", ylabel=f"p[{i}]")
+    axis.set(title=f"phase portrait{many}", xlabel=series.label("q", f"q[{i}]"), ylabel=series.label("p", f"p[{i}]"))
 
 
 def _histogram(axis: Any, series: Series) -> None:
