@@ -53,7 +53,7 @@ docs: .venv/docs  ## the site in out/site: every page run, warnings are errors, 
 	$(BIN)/python docs/tools/links.py out/site
 
 study: .venv/ready  ## the heavy statistics that `make test` leaves out (long)
-	XLA_FLAGS= $(BIN)/python -m pytest -m study tests
+	$(BIN)/python -m pytest -m study tests
 
 corpus: .venv/ready  ## every method on every system that users bring, on every engine (long)
 	$(BIN)/python -m pytest -m 'corpus or not corpus' tests/systems/test_corpus.py tests/systems/test_corpus_statistics.py

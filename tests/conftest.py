@@ -9,7 +9,7 @@ import pytest
 
 # Most programs of XLA run but once here: two thirds of the time would go into making them fast.  The fusion emitters,
 # which are to make them faster still, take longer to compile than all the rest; from jaxlib 0.11 on they cannot be
-# switched off any more, and XLA ends a process that tries to.  `make study` leaves XLA as it is.
+# switched off any more, and XLA ends a process that tries to.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
