@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -73,6 +74,23 @@ def test_resume_finds_a_system_of_a_file(shell, tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     code, _, err = shell("resume", tmp_path / "run.zarr", "--t1", "2", "--json")
     assert (code, err) == (0, "")
+
+
+def test_run_with_a_store(shell, tmp_path):
+    """Of a system in a file that imports another one beside it; pages of the store know its manifold."""
+    (tmp_path / "beside.py").write_text("import holonax as hx\nentry = hx.systems.torus\n")
+    (tmp_path / "mine.py").write_text("from beside import entry\n")
+    store = tmp_path / "run.zarr"
+    command = ["run", f"{tmp_path / 'mine.py'}:entry", "-m", "EulerA", "--paths", "4", "--store", store, "--json"]
+    code, out, err = shell(*command)
+    assert (code, err, json.loads(out)["done"]) == (0, "", 4)
+    assert hx.open(store).t[-1] == 1.0
+    code, out, err = shell("view", store, "--out", tmp_path / "a.html", "--json")
+    assert (code, err, json.loads(out)["notes"]) == (0, "", [])
+    (tmp_path / "mine.py").unlink()
+    notes = json.loads(shell("view", store, "--out", tmp_path / "a.html", "--json")[1])["notes"]
+    assert "does not know its system" in " ".join(notes)
+    assert not any(str(tmp_path) in folder for folder in sys.path)
 
 
 def test_view_writes_a_page(shell, store, tmp_path):

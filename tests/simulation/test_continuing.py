@@ -134,3 +134,19 @@ def test_ctrl_c_is_answered_at_once(wait):
         print(f"answered after {answered:.2f} s")
         assert process.wait(timeout=30) == 0
     assert answered < 10.0  # well below one second on an idle machine
+
+
+def test_a_run_that_is_interrupted_at_once_has_no_paths(monkeypatch):
+    e = hx.systems.pendulum()
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holonax.simulation.simulate.run_chunks", interrupted)
+    with pytest.raises(hx.Interrupted, match="0 of 7 paths are done; a run with store=") as caught:
+        hx.simulate(
+            e.system, hx.EulerA(), e.start, t1=1.0, h=0.25, paths=7, observe={"energy": hx.Mean(e.system.energy)}
+        )
+    run = caught.value.result
+    assert (run.q.shape, run.observed, run.state.q.shape) == ((0, 5, 3), {}, (0, 3))
+    assert "Run of 0 paths" in repr(run)

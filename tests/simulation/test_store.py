@@ -196,6 +196,53 @@ def test_another_run_is_refused(tmp_path):
     assert before == {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
 
 
+def swinging(**parameters):
+    return hx.System(
+        lambda q, v, *, mass, gravity: 0.5 * mass * v @ v - gravity @ q,
+        lambda q, *, length: q @ q - length**2,
+        parameters={"mass": 1.0, "gravity": [0.0, 0.0, 9.81], "length": 1.0, **parameters},
+    )
+
+
+def test_a_system_with_parameters_goes_on(tmp_path):
+    system, store = swinging(), tmp_path / "run.zarr"
+    start = hx.start(system, [1.0, 0.0, 0.0])
+    options = {"h": 2.0**-6, "progress": False}
+    hx.simulate(system, hx.Rattle(), start, t1=1.0, store=store, **options)
+    assert hx.open(store).how_to_go_on == f"hx.resume({str(store)!r}, system=...)"
+    whole = hx.simulate(system, hx.Rattle(), start, t1=2.0, **options)
+    assert same(hx.simulate(system, hx.Rattle(), start, t1=2.0, store=store, **options), whole)
+    assert same(hx.resume(store, system, t1=2.0), whole)
+    for name, value in (("mass", 2.0), ("gravity", [0.0, 0.0, 1.62])):
+        with pytest.raises(hx.InputError, match=rf"another run: parameter\.{name} differs"):
+            hx.simulate(system.replace(**{name: value}), hx.Rattle(), start, t1=2.0, store=store, **options)
+
+
+def test_paths_with_parameters_of_their_own_are_added(tmp_path):
+    system, store, masses = swinging(), tmp_path / "run.zarr", np.linspace(1.0, 2.0, 40)
+    start = hx.start(system, [1.0, 0.0, 0.0])
+    options = {"t1": 1.0, "h": 2.0**-6, "progress": False}
+    hx.simulate(system, hx.Rattle(), start, parameters={"mass": masses[:20]}, store=store, **options)
+    whole = hx.simulate(system, hx.Rattle(), start, parameters={"mass": masses}, **options)
+    assert same(hx.simulate(system, hx.Rattle(), start, parameters={"mass": masses}, store=store, **options), whole)
+    with pytest.raises(hx.InputError, match=r"parameter\.mass differs"):
+        hx.simulate(system, hx.Rattle(), start, parameters={"mass": masses[::-1]}, store=store, **options)
+
+
+def test_a_run_is_opened_with_its_system(tmp_path):
+    system, store = swinging(), tmp_path / "run.zarr"
+    run = hx.simulate(system, hx.Rattle(), hx.start(system, [1.0, 0.0, 0.0]), t1=1.0, h=2.0**-6, store=store)
+    assert hx.open(store).model is None
+    assert hx.open(store, swinging()).model is not None
+    assert hx.open(store, swinging()).view().html == run.view().html
+    with pytest.raises(
+        hx.InputError, match="holds a run of another system, 3 coordinates, 1 constraint, no stochastic"
+    ):
+        hx.open(store, E.system)
+    with pytest.raises(hx.StoreError, match="is not there"):
+        hx.open(tmp_path / "nowhere.zarr")
+
+
 def test_what_cannot_be_found_again_is_asked_for(tmp_path):
     system = hx.System(lambda q, v, *, k: 0.5 * v @ v - 0.5 * k * q @ q, parameters={"k": 2.0}, n=1)
     start = hx.start(system, [1.0])
@@ -284,7 +331,7 @@ def test_a_folder_that_cannot_be_written_or_is_something_else(tmp_path):
         simulate(store=tmp_path)
     with pytest.raises(hx.StoreError, match=r"cannot write .*(Read-only|denied|No such|Not a dir|not permitted)"):
         simulate(store="/proc/run.zarr")
-    with pytest.raises(hx.StoreError, match=r"has no zarr\.json"):
+    with pytest.raises(hx.StoreError, match="is not there"):
         hx.open(tmp_path / "nothing.zarr")
     with pytest.raises(hx.InputError, match="must be the name of a folder"):
         simulate(store=3)
@@ -416,7 +463,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, whole, often):
 
     with monkeypatch.context() as patch:
         patch.setattr(stored, "_Summaries", Impatient)
-        with pytest.raises(hx.Interrupted, match=r"go on with hx\.resume\('.*run\.zarr'\)") as caught:
+        with pytest.raises(hx.Interrupted, match=r"go on with hx\.resume\('.*run\.zarr', observe=\.\.\.\)") as caught:
             simulate(store=tmp_path / "run.zarr", observe=SEEN)
     assert "\n" not in str(caught.value)
     run = caught.value.result

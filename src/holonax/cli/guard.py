@@ -16,6 +16,7 @@ import typer
 from holonax.cli.naming import users_error
 from holonax.cli.terminal import complain
 from holonax.errors import HolonaxError, InputError, Interrupted, SimulationError
+from holonax.simulation.run import Run
 
 FAILED, REFUSED, INTERRUPTED = 1, 2, 128 + signal.SIGINT
 
@@ -59,15 +60,23 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
     return guarded
 
 
+_NOTHING = "interrupted: nothing is complete yet"
+
+
 def whole_or_part(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """The result, or after an interrupt what was complete by then; the exit code for that is up to `main`."""
     try:
         return function(*arguments, **options)
     except Interrupted as interrupted:
-        complain(str(interrupted))
-        return interrupted.result
+        result = interrupted.result
+        if isinstance(result, Run) and not len(result.status):
+            raise KeyboardInterrupt(_NOTHING) from None
+        store = getattr(result, "store", None)
+        how = str(interrupted) if store is None else str(interrupted).partition("; go on with ")[0]
+        complain(how if store is None else f"{how}; go on with: holonax resume {store}")
+        return result
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("interrupted: nothing is complete yet") from None
+        raise KeyboardInterrupt(_NOTHING) from None
 
 
 def failure_code(failed: bool, on_failure: OnFailure) -> int:

@@ -138,12 +138,15 @@ def _load(path: str) -> ModuleType:
         raise InputError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module  # dataclasses look themselves up there
+    sys.path.append(str(file.resolve().parent))  # as for a script, but last: its neighbours may be called json.py
     try:
         specification.loader.exec_module(module)
     except SyntaxError as error:
         raise InputError(f"SyntaxError: {error.msg} (line {error.lineno} of {error.filename})") from error
     except (Exception, SystemExit) as error:
         raise InputError(users_error(error) or f"{_summary(error)} ({path})") from error
+    finally:
+        sys.path.pop()
     return module
 
 

@@ -9,11 +9,10 @@ import typer
 
 from holonax.cli import naming
 from holonax.cli.options import AsJson, MethodName
-from holonax.cli.stored import StoreName
+from holonax.cli.stored import StoreName, stored_run
 from holonax.cli.terminal import say_wrapped, show_json
 from holonax.errors import InputError
 from holonax.report.files import prepare_folder, whole_file
-from holonax.simulation.opening import open_run
 from holonax.simulation.simulate import simulate
 
 _FRAMES = 300
@@ -35,15 +34,15 @@ def view(
 
     Example: holonax view torus
     """
-    if Path(what).is_dir():
-        run, name = open_run(what), Path(what).stem
+    if Path(what).is_dir() or what.endswith(".zarr"):
+        run, name = stored_run(Path(what)), Path(what).stem
     else:
         entry, size = naming.find_system(what), naming.find_step_size(h)
         every = max(1, round(t1 / size) // _FRAMES)
         options: dict[str, Any] = {"paths": paths, "seed": seed, "save_every": every, "on_failure": "mark"}
         run = simulate(entry.system, naming.find_method(method), entry.start, t1=t1, h=size, **options)
         name = entry.name
-    file = Path(f"{name}.html") if out is None else out
+    file = Path(f"{name.replace(' ', '_')}.html") if out is None else out
     prepare_folder(file.parent)
     page = run.view(file, title=name)
     if as_json:
@@ -69,7 +68,7 @@ def plot(
     if kind not in ("png", "svg", "pdf"):
         raise InputError(f"{file}: a figure ends in .png, .svg or .pdf")
     prepare_folder(file.parent)
-    figure = open_run(store).plot()
+    figure = stored_run(store).plot()
     with whole_file(file) as opened:
         figure.savefig(opened, format=kind, dpi=150)
     if as_json:

@@ -23,7 +23,8 @@ from holonax.progress import duration
 from holonax.report.files import prepare_folder
 from holonax.simulation.simulate import simulate
 
-_IN_A_FILE = ("method", "t1", "h", "paths", "seed", "on_failure")
+_IN_A_FILE = ("method", "t1", "h", "paths", "seed", "store", "on_failure")
+_ROWS, _FRAMES = 10, 300  # times at which the energy is observed, and at which states are kept in a store
 
 
 def run(
@@ -34,6 +35,7 @@ def run(
     h: Annotated[str, typer.Option(help="Step size, such as 0.01 or 2^-6.")] = "2^-6",
     paths: Paths = 1000,
     seed: Seed = 0,
+    store: Annotated[Path | None, typer.Option(help="Keep the run in this folder, such as run.zarr.")] = None,
     out: Out = None,
     on_failure: Failures = OnFailure.RAISE,
     as_json: AsJson = False,
@@ -49,7 +51,7 @@ def run(
         asked = read_run_file(Path(system))
         on_failure = OnFailure(asked.options.pop("on_failure", on_failure))
     else:
-        asked = _from_options(system, method, t1, h, paths, seed)
+        asked = _from_options(system, method, t1, h, paths, seed, store)
     if out is not None:
         prepare_folder(out)
     begin = time.perf_counter()
@@ -71,14 +73,24 @@ def run(
     return failure_code(bool((np.asarray(result.status) > 0).any()), on_failure)
 
 
-def _from_options(system: str, method: str, t1: float, h: str, paths: int, seed: int) -> Specification:
+def _from_options(
+    system: str, method: str, t1: float, h: str, paths: int, seed: int, store: Path | None
+) -> Specification:
     entry, chosen, size = naming.find_system(system), naming.find_method(method), naming.find_step_size(h)
     if not 0 < t1 / size < math.inf:
         raise InputError(f"t1 = {t1} is {t1 / size} steps of h = {size:g}; both must be positive and finite")
     asked = {"system": system, "method": str(chosen), "t1": t1, "h": size, "paths": paths, "seed": seed}
-    energy = Mean(entry.system.energy, every=max(1, round(t1 / size) // 10))
-    options: dict[str, Any] = {"t1": t1, "h": size, "paths": paths, "seed": seed, "save_every": None}
+    steps = round(t1 / size)
+    energy = Mean(entry.system.energy, every=_part_of(steps, _ROWS))
+    kept = {"save_every": None} if store is None else {"save_every": _part_of(steps, _FRAMES), "store": store}
+    options: dict[str, Any] = {"t1": t1, "h": size, "paths": paths, "seed": seed, **kept}
     return Specification(system, entry, chosen, options | {"observe": {"energy": energy}}, asked)
+
+
+def _part_of(steps: int, times: int) -> int:
+    """Every how many steps to look, so often or somewhat more often, if possible at the last step too."""
+    most = max(1, steps // times)
+    return next((every for every in range(most, max(most // 4, most - 1000), -1) if steps % every == 0), most)
 
 
 def _only_in_the_file(context: typer.Context, file: str) -> None:

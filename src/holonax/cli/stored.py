@@ -23,12 +23,23 @@ from holonax.store.arrays import described
 StoreName = Annotated[Path, typer.Argument(help="The folder of a run, such as run.zarr.")]
 
 
+def stored_run(store: Path) -> Run:
+    """A stored run; of a system from a file with that system, if the file is still there and has the same in it."""
+    origin = described(store).get("origin")
+    if origin is None or ".py:" not in origin:
+        return open_run(store)
+    try:
+        return open_run(store, naming.find_system(origin).system)
+    except InputError:
+        return open_run(store)
+
+
 def show(store: StoreName, as_json: AsJson = False) -> int:
     """Tell what a stored run is, how far it is, how its paths fare and how large it is.
 
     Example: holonax show run.zarr
     """
-    run, told = open_run(store), described(store)
+    run, told = stored_run(store), described(store)
     record = _record(run, told, store)
     if as_json:
         show_json(record | {"observed": {name: result_record(one) for name, one in run.observed.items()}})
@@ -100,7 +111,7 @@ def _record(run: Run, told: dict[str, Any], store: Path) -> dict[str, Any]:
         "seconds": run.seconds,
         "bytes": sum(file.stat().st_size for file in store.rglob("*") if file.is_file()),
         "versions": told.get("versions", {}),
-        "observables": list(run.observed),
+        "observables": list(told["observe"]),
     }
 
 
@@ -116,6 +127,6 @@ def _lines(run: Run, record: dict[str, Any]) -> dict[str, str]:
         "engine": f"{run.engine}: {run.reason}; {spent} so far",
         "statuses": ", ".join(f"{number} {name}" for name, number in record["statuses"].items()),
         "size": f"{size / 2**20:.1f} MiB on disk; q and p are {whole / 2**20:.1f} MiB in memory",
-        "observed": ", ".join(run.observed) or "nothing",
+        "observed": ", ".join(record["observables"]) or "nothing",
         "versions": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
     }

@@ -54,6 +54,8 @@ def show_run(title: str, entry: Entry, run: Run) -> None:
     """What was observed, how well the equations were solved, and which paths failed."""
     say_wrapped(title)
     show_results(run)
+    if not run.complete:
+        return
     g = np.abs([entry.system.g(q) for q in run.ends.q[:100]]).max(initial=0.0)
     residual = np.asarray(run.residual).max(initial=0.0)
     say_wrapped(f"largest |g(q)| at the end (first 100 paths): {g:.1e}; largest Newton residual: {residual:.1e}")

@@ -22,6 +22,7 @@ from holonax.inputs.checks import choice, instance
 from holonax.mechanics.start import A_SYSTEM
 from holonax.mechanics.system import System
 from holonax.methods.base import Method
+from holonax.report.numbers import how_many
 
 
 @final
@@ -64,7 +65,9 @@ def explain(
     n = system.dimension() if n is None else n
     k, _ = system.sizes(n)
     noises = method.noises(system, n)
-    title = f"{method} on a system of {_count(n, 'coordinate')}, {_count(k, 'constraint')}, {_count(noises, 'noise')}"
+    title = (
+        f"{method} on a system of {how_many(n, 'coordinate')}, {how_many(k, 'constraint')}, {how_many(noises, 'noise')}"
+    )
     begin = time.perf_counter()
     try:
         with without_cache():  # which knows the kernel alone
@@ -83,16 +86,12 @@ def explain(
     return Explanation(title, tuple(rows))
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
-
-
 def _rows(program: Program) -> list[tuple[str, str]]:
     rows = []
     for solved in dict.fromkeys(program.build.solved):
         left = solved.unknowns - solved.eliminated
         rest = f", {left} left to {solved.solver}" if left else ", none left"
-        rows.append((f"equations of {_count(solved.unknowns, 'unknown')}", f"{solved.eliminated} eliminated{rest}"))
+        rows.append((f"equations of {how_many(solved.unknowns, 'unknown')}", f"{solved.eliminated} eliminated{rest}"))
     loops = Counter("rare" if loop.rare else "common" for loop in _loops(program.body))
     rows += [
         (
@@ -118,7 +117,7 @@ def _rows_of_arrays(program: ArrayProgram) -> list[tuple[str, str]]:
     for solve in program.solves:
         unknowns, left = solve.unknowns.size, solve.tape.size
         rest = f", {left} left to Newton's method" if left else ", none left"
-        rows.append((f"equations of {_count(unknowns, 'unknown')}", f"{unknowns - left} eliminated{rest}"))
+        rows.append((f"equations of {how_many(unknowns, 'unknown')}", f"{unknowns - left} eliminated{rest}"))
         places = len(solve.entries.all.table) - 1
         rows.append(("their matrix", f"{places} entries, eliminated by {solve.tape.operations} products"))
     rows.append(("loops over arrays", str(program.loops)))

@@ -257,9 +257,6 @@ def _check(point: _Point) -> None:
             which = f" (path {path} of {paths})" if paths > 1 else ""
             raise StartError(message.format(number[path]) + which)
 
-    for path, status in enumerate(point.status[:, 0]):
-        if status:
-            raise StartError(f"project=True found no point of T*S near path {path}: {Status(status).advice}")
     rank = point.jacobian.rank()
     demand(
         ~rank.mass_is_finite | (rank.mass > FULL_RANK),
@@ -267,6 +264,9 @@ def _check(point: _Point) -> None:
         "velocity must enter L with a mass",
         rank.mass,
     )
+    for path, status in enumerate(point.status[:, 0]):
+        if status:
+            raise StartError(f"project=True found no point of T*S near path {path}: {Status(status).advice}")
     values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
     force = ~np.isnan(point.force).any(axis=1)  # infinity may be that of XLA alone, which rounds tiny numbers to 0
     demand(

@@ -35,6 +35,11 @@ def with_error(value: float, error: float) -> str:
     return f"{rounded(value, error)} ± {error_text(error)}" if math.isfinite(error) else rounded(value, error)
 
 
+def how_many(number: int, what: str) -> str:
+    """A number of things: `1 constraint`, `2 constraints`, `no constraints`."""
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
 def power(value: float) -> str:
     """A step size as it is best read: `2^-6`, or the number.
 

@@ -83,6 +83,7 @@ def label_ends(axis: Any, ends: Sequence[tuple[float, float, str, str]]) -> None
         axis: the axes; their limits and scales must be as they are to stay.
         ends: x and y of the end of each line, its label and its colour.
     """
+    axis.get_xlim(), axis.get_ylim()  # limits that follow from the lines are found when they are asked for
     to_axes = axis.transData + axis.transAxes.inverted()
     heights = [float(to_axes.transform((x, y))[1]) for x, y, _, _ in ends]
     order = np.argsort(heights)

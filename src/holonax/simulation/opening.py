@@ -10,6 +10,11 @@ from typing import Any, final
 import numpy as np
 
 from holonax.errors import InputError, StoreError
+from holonax.inputs.checks import instance
+from holonax.inputs.parameters import Values
+from holonax.mechanics.closures import fingerprint_of
+from holonax.mechanics.redundancy import without_redundant
+from holonax.mechanics.system import State, System
 from holonax.simulation.observed import from_record
 from holonax.simulation.origin import from_catalogue
 from holonax.simulation.run import Run
@@ -22,11 +27,12 @@ from holonax.store.records import DamageError, Record
 _SMALL = 2**26  # bytes of an array that is read at once
 
 
-def open_run(store: str | PathLike[str]) -> Run:
+def open_run(store: str | PathLike[str], system: System | None = None) -> Run:
     """The run in a store, as `hx.simulate` returns it; also while it is being written, by another process or this one.
 
     Positions and momenta are read where they are looked at.  What is not there yet is NaN.  Nothing is run but the
-    functions of holonax's own catalogue: a system from elsewhere is not known, and `run.model` is None.
+    functions of holonax's own catalogue: a system from elsewhere is not known, and `run.model` is None, unless it is
+    passed here: then the page of `run.view` has its manifold, and its energy.
     """
     folder = Path(store)
     words = described(folder)
@@ -37,19 +43,34 @@ def open_run(store: str | PathLike[str]) -> Run:
     record = _record(folder, "begin")
     if record is None:
         raise StoreError(f"{folder}: what the run began with is missing")
+    start, parameters = began(record)
+    if system is not None:
+        _check_system(folder, words, system, start, parameters)
     outcomes = method_again(folder, words["method"]).outcomes
     fate = {name: _of_paths(folder, name) for name in ("status", "failed_step", "residual", "iterations")}
     return Run(
         np.asarray(LazyArray(folder, "time")), LazyArray(folder, "q"), LazyArray(folder, "p"),  # type: ignore[arg-type]
         **fate, counts={name: _of_paths(folder, f"counts_{name}") for name in outcomes},
         observed=from_record(_record(folder, "observed")), ends=_StoredEnds(folder, words),  # type: ignore[arg-type]
-        system=words["system"], method=method_again(folder, words["method"]), parameters=began(record)[1],
+        system=words["system"], method=method_again(folder, words["method"]), parameters=parameters,
         h=words["h"], t1=words["t1"], steps=words["steps"], seed=words["seed"], first_step=words["first_step"],
         engine=words["ran_on"], reason=words["reason"], seconds=words["seconds"],
+        observes_functions=any(one["method"] is None for one in words["observe"].values()),
         t0=words["t0"], over={name: one["over"] for name, one in words["observe"].items()},
-        model=from_catalogue(words["origin"]), origin=words["origin"], store=folder,
+        model=from_catalogue(words["origin"]) if system is None else system, origin=words["origin"], store=folder,
         progress=_of_paths(folder, "done"),
     )  # fmt: skip
+
+
+def _check_system(
+    store: Path, words: dict[str, Any], system: System, start: State, parameters: dict[str, np.ndarray]
+) -> None:
+    """Raise if a system is not the one that ran."""
+    instance("system", system, System, "pass an hx.System")
+    if system.redundant == "allow":  # the run had those constraints alone that were independent at its start
+        system = without_redundant(system, start.q, Values.of(system.parameters, parameters))
+    if fingerprint_of(system, start.q.shape[-1]) != words["fingerprint"]:
+        raise InputError(f"{store} holds a run of another system, {words['system']}; pass that one, or none")
 
 
 def _record(store: Path, name: str) -> Record | None:

@@ -153,7 +153,7 @@ class Recorder:
     @property
     def observed(self) -> dict[str, Any]:
         """Results of the observables."""
-        return results_of(self.plan, self._joined.summaries)
+        return results_of(self.plan, self._joined.summaries) if self.paths else {}
 
 
 def accumulators_of(plan: Plan, chunk: range, block: int) -> dict[str, Accumulator]:

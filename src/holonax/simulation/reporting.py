@@ -22,24 +22,25 @@ from holonax.report.style import COLOURS, as_svg, house, panels
 
 if TYPE_CHECKING:
     from holonax.simulation.run import Run
+    from holonax.viewer.drawing import Drawing
 
 _ROWS = 40  # of a table
 
 
-def write_report(run: Run, file: str | PathLike[str]) -> Path:
+def write_report(run: Run, file: str | PathLike[str], drawing: Drawing | None = None, title: str | None = None) -> Path:
     """Write the page of a run."""
     if not isinstance(file, (str, PathLike)) or not str(file):
         raise InputError(f"file = {shown(file)}: pass the name of a page to write, such as run.html")
     path = Path(file)
-    write_text(path, run_sheet(run).html())
+    write_text(path, run_sheet(run, drawing, title).html())
     return path
 
 
-def run_sheet(run: Run) -> Sheet:
+def run_sheet(run: Run, drawing: Drawing | None = None, title: str | None = None) -> Sheet:
     """What is on the page of a run."""
     status = np.asarray(run.status)
     failed = int(np.count_nonzero(status > 0))
-    frame, notes = _viewer(run)
+    frame, notes = _viewer(run, drawing, title)
     total, running = len(status) * run.steps, run.seconds["running"]
     facts = [
         (count(len(status)), "paths"),
@@ -51,7 +52,7 @@ def run_sheet(run: Run) -> Sheet:
     if not run.observed:  # whose compilation counts as running
         facts.append((count(total / max(running, 1e-9)), "path-steps per second"))
     return Sheet(
-        title=f"{written(run.method)} on {run.origin or run.system}",
+        title=f"{written(run.method)} on {run.origin or run.system}" if title is None else title,
         headline=_headline(run, failed),
         lead=[f"{name}: {_in_words(result)}." for name, result in run.observed.items() if name != _foremost(run)],
         facts=facts,
@@ -173,12 +174,12 @@ def _failures(status: np.ndarray, failed: int) -> list[str]:
     return [f"{count(failed)} of {count(len(status))} paths failed, most of them with {worst.name}: {worst.advice}"]
 
 
-def _viewer(run: Run) -> tuple[str, list[str]]:
+def _viewer(run: Run, drawing: Drawing | None, title: str | None) -> tuple[str, list[str]]:
     """The page that plays the paths, and what it leaves out; nothing for what has no place in space."""
     if len(run.t) < 2:
         return "", []
     try:
-        page = run.view()
+        page = run.view(drawing=drawing, title=title)
     except InputError as reason:
         return "", [f"The paths are not drawn in space: {reason}"]
     return page.html, list(page.notes)

@@ -21,6 +21,7 @@ from holonax.mechanics.rank import is_near_singular, most_dependent
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
+from holonax.report.numbers import how_many
 from holonax.simulation.plan import Plan
 from holonax.simulation.scenes import scene_of, series_of
 from holonax.viewer.drawing import Drawing
@@ -76,6 +77,7 @@ class Run:
         over: what each observable was taken over, by name.
         model: the system itself; None where it is not known, as in a store whose system is in no catalogue.
         origin: how the system is found again, as text: `chain(beads=8)`, `file.py:name`; None if it is in no catalogue.
+        observes_functions: of a run in a store: whether observables have functions that are no methods of the system.
         store: the folder that it is kept in; None if it is in memory.
         progress: of a run in a store: steps that each path has done; None in memory, where all are done.
 
@@ -108,6 +110,7 @@ class Run:
     over: dict[str, str]
     model: System | None
     origin: str | None
+    observes_functions: bool = False
     store: Path | None = None
     progress: np.ndarray | None = None
 
@@ -131,7 +134,8 @@ class Run:
     @property
     def how_to_go_on(self) -> str:
         """What to call for a run that is not complete."""
-        return f"hx.resume({str(self.store)!r})"
+        passed = "" if self.origin is not None and ".py:" not in self.origin else ", system=..."
+        return f"hx.resume({str(self.store)!r}{passed}{', observe=...' if self.observes_functions else ''})"
 
     def to_xarray(self) -> Any:
         """As an `xarray.Dataset` with the dimensions `path`, `time` and `coordinate`; lazily, if it is in a store."""
@@ -218,11 +222,14 @@ class Run:
         """
         return overview(series_of(self, quantities))
 
-    def report(self, file: str | PathLike[str]) -> Path:
-        """Write a page on the run: what came of it in words, figures, tables, and the viewer; one HTML file."""
+    def report(self, file: str | PathLike[str], *, drawing: Drawing | None = None, title: str | None = None) -> Path:
+        """Write a page on the run: what came of it in words, figures, tables, and the viewer; one HTML file.
+
+        `drawing` and `title` are those of `view`.
+        """
         from holonax.simulation.reporting import write_report
 
-        return write_report(self, file)
+        return write_report(self, file, drawing, title)
 
     def __repr__(self) -> str:
         paths, times, _ = self.q.shape
@@ -271,7 +278,8 @@ def in_words(system: System, n: int) -> str:
     code = getattr(system.lagrangian, "__code__", None)
     name = getattr(system.lagrangian, "__qualname__", type(system.lagrangian).__name__)
     where = f", line {code.co_firstlineno} of {code.co_filename.rsplit('/', 1)[-1]}" if code else ""
-    return f"{n} coordinates, {k} constraints, {m} stochastic potentials (L is {name}{where})"
+    sizes = f"{how_many(n, 'coordinate')}, {how_many(k, 'constraint')}, {how_many(m, 'stochastic potential')}"
+    return f"{sizes} (L is {name}{where})"
 
 
 def describe_failures(plan: Plan, run: Run) -> str:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MOST_WORK = 3e10
 """Operations that the energies of all states may take, at n^3 for each."""
 
+_COORDINATES = 3  # that a plot shows if nothing else is asked for
+
 MOST_ENTRIES = 4_000_000
 """Entries of g' from which on only its pattern is asked for."""
 
@@ -96,8 +98,9 @@ def series_of(run: Run, quantities: Mapping[str, Callable[..., Any]] | None = No
     every = thinning(paths, times, 1, n)
     q, p = (np.asarray(x[:: every.path, :: every.time]) for x in (run.q, run.p))
     numbers = _asked(_States(run, q, p, every.path), quantities or {})
-    numbers = numbers or {f"q[{i}]": q[..., i] for i in range(min(n, 3))}
-    return Series(np.asarray(run.t[:: every.time]), q, p, numbers, _title(run), run.units)
+    some = not numbers and n > _COORDINATES
+    numbers = numbers or {f"q[{i}]": q[..., i] for i in range(min(n, _COORDINATES))}
+    return Series(np.asarray(run.t[:: every.time]), q, p, numbers, _title(run), run.units, some)
 
 
 class _States(NamedTuple):

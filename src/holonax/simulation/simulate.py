@@ -86,8 +86,8 @@ def simulate(
             what is free.  Without a store, what the result may take.
         cluster: where chunks of paths run: in this process, or by the workers of `hx.Dask(...)`; the same results.
 
-    Ctrl-C raises `Interrupted`, a KeyboardInterrupt whose `result` is the run of the paths that are complete; with a
-    store, all that was done is in it, and the message says how to go on.
+    Ctrl-C raises `Interrupted`, a KeyboardInterrupt whose `result` is the run of the paths that are complete;
+    with a store, all that was done is in it, and the message says how to go on.
 
     >>> import holonax as hx
     >>> entry = hx.systems.pendulum()
@@ -131,7 +131,7 @@ def _check_memory(plan: Plan, memory: Any) -> None:
 def execute(plan: Plan, progress: bool, crew: Crew | None = None) -> Run:
     """Do what is planned, in threads of this process or by a crew elsewhere.
 
-    Ctrl-C raises `Interrupted` with the run of the paths that are complete, unless there are none.
+    Ctrl-C raises `Interrupted` with the run of the paths that are complete.
     """
     begin = time.perf_counter()
     program = _compiled(plan, progress)
@@ -147,9 +147,8 @@ def execute(plan: Plan, progress: bool, crew: Crew | None = None) -> Run:
             told = partial(_failures_so_far, recorder)
             run_chunks(work, chunks, recorder.add, workers=workers, total=total, progress=progress, told=told)
     except KeyboardInterrupt:
-        if not recorder.paths:
-            raise
-        message = f"interrupted: {recorder.paths} of {plan.paths} paths are done"
+        remedy = "" if recorder.paths else '; a run with store="run.zarr" goes on where it was'
+        message = f"interrupted: {recorder.paths} of {plan.paths} paths are done{remedy}"
         raise Interrupted(message, _result(plan, program, recorder, begin, ready)) from None
     run = _result(plan, program, recorder, begin, ready)
     _judge(plan, run, recorder.failures)

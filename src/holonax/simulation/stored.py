@@ -91,7 +91,7 @@ class _Job:
 
     def extend(self, there: Mapping[str, Any]) -> None:
         """Make room for later times and more paths; what would then be out of date is removed first."""
-        check_begins(self.plan, self.store)
+        check_begins(self.plan, self.store, there["paths"])
         check_extension(self.plan, there)
         records = records_of(self.store)
         for array in self.store.glob("*/zarr.json"):
@@ -215,8 +215,8 @@ class _Watch:
             self.change.wait_for(lambda: self.busy == 0, timeout=_LAST_SECONDS)
 
 
-def check_begins(plan: Plan, store: Path) -> None:
-    """Raise unless a plan begins with the numbers that are stored, or with more paths that begin so."""
+def check_begins(plan: Plan, store: Path, paths: int) -> None:
+    """Raise unless a plan begins with the numbers that are stored for so many paths, or with these and more paths."""
     try:
         record = records_of(store).read("begin")
     except DamageError:
@@ -225,7 +225,7 @@ def check_begins(plan: Plan, store: Path) -> None:
         raise StoreError(f"{store}: what the run began with is missing or damaged; begin another store")
     wanted = begins(plan)
     for name, old in record.arrays.items():
-        new = wanted.get(name)
-        shorter = new is not None and old.ndim == new.ndim and old.shape[1:] == new.shape[1:] and len(new) >= len(old)
-        if new is None or not (np.array_equal(new, old) or (shorter and np.array_equal(new[: len(old)], old))):
+        new = wanted.get(name, np.zeros(0))
+        more = old.shape == (paths, *old.shape[1:]) and new.shape == (plan.paths, *old.shape[1:])
+        if not np.array_equal(new[:paths] if more else new, old):
             raise InputError(f"{store} holds another run: {name} differs. Give what it has, or another store=")

@@ -126,7 +126,10 @@ def described(store: Path) -> dict[str, Any]:
     """The attributes of a store."""
     data = read_whole(store / "zarr.json")
     if data is None:
-        raise StoreError(f"{store} is not a store: it has no zarr.json")
+        fault = (
+            "is not a store: it has no zarr.json" if store.exists() else "is not there: no file or folder has that name"
+        )
+        raise StoreError(f"{store} {fault}")
     try:
         attributes = json.loads(data)["attributes"]
     except (KeyError, TypeError, ValueError):

@@ -26,6 +26,7 @@ class Series(NamedTuple):
     quantities: Mapping[str, np.ndarray]
     title: str
     units: Mapping[str, str]
+    some: bool  # whether the quantities are some of the coordinates, and there are more
 
     def label(self, what: str, name: str) -> str:
         """A name for an axis, with the unit of what is on it if that is known."""
@@ -53,7 +54,9 @@ def _bands(axis: Any, series: Series) -> None:
         else:
             axis.errorbar(series.t, middle, [middle - low, high - middle], color=colour, marker="o", capsize=3)
         ends.append((float(series.t[-1]), float(np.nan_to_num(middle[-1])), name, colour))
-    axis.set(title="mean and middle 90 %" if len(series.q) > 1 else "over time", xlabel=series.label("time", "t"))
+    title = "mean and middle 90 %" if len(series.q) > 1 else "over time"
+    hidden = f", {len(ends)} of {series.q.shape[-1]} coordinates" if series.some else ""
+    axis.set(title=title + hidden, xlabel=series.label("time", "t"))
     axis.margins(x=0)
     label_ends(axis, ends)
 
@@ -87,5 +90,6 @@ def _histogram(axis: Any, series: Series) -> None:
     values = values[:, -1]
     values = values[np.isfinite(values)]
     bins = int(np.clip(np.sqrt(len(values)), 5, 60))
+    axis.locator_params(axis="x", nbins=5)
     axis.hist(values, bins=bins, color=COLOURS[0], alpha=0.85)
     axis.set(title=f"{name} at t = {series.t[-1]:g}", xlabel=name, ylabel="paths")
