@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ import holonax as hx
 from holonax.simulation import keeping, stored
 from holonax.simulation.keeping import Keeper
 from holonax.store import files
-from holonax.store.ledger import lock_of
+from holonax.store.ledger import ledger_of, lock_of
 from support import AVAILABLE, heavy, mostly
 
 E = hx.systems.pendulum()
@@ -288,6 +289,7 @@ def test_a_store_is_locked_while_it_is_written(tmp_path, whole):
     lock = lock_of(store)
     assert not lock.exists()
     here = {"host": os.uname().nodename, "pid": os.getpid(), "boot": "", "began": "", "key": "x"}
+    here["space"] = os.readlink("/proc/self/ns/pid")
     here["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     here["began"] = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
     lock.write_text(json.dumps(here))
@@ -297,6 +299,12 @@ def test_a_store_is_locked_while_it_is_written(tmp_path, whole):
     lock.write_text(json.dumps(here | {"host": "elsewhere"}))
     with pytest.raises(hx.StoreError, match="on elsewhere; wait for it"):
         hx.resume(store, observe=SEEN)
+    lock.write_text(json.dumps(here | {"pid": 2**22 - 1, "space": "of a container"}))
+    with pytest.raises(hx.StoreError, match="is being written by process"):
+        hx.resume(store, observe=SEEN)
+    for nobody in ("[1]", "5", "null", '{"pid": 1}'):
+        lock.write_text(nobody)
+        assert same(hx.resume(store, observe=SEEN), whole)
     for stale in ({"began": "1"}, {"pid": 2**22 - 1}, {"boot": "another"}):
         lock.write_text(json.dumps(here | stale))
         assert same(hx.resume(store, observe=SEEN), whole)
@@ -541,3 +549,91 @@ print(fingerprint_of(s, 3))
     assert fingerprint_of(system, 3) == one
     changed = hx.System(lambda q, v: 0.5 * v @ v - jnp.linalg.norm(q), lambda q: q @ q - 1.0, n=3)
     assert fingerprint_of(changed, 3) != one
+
+
+def test_what_is_left_of_a_run_without_its_description_is_not_taken_for_another(tmp_path, whole):
+    """After an `rm -r` that was interrupted, say."""
+    store = tmp_path / "run.zarr"
+    simulate(store=store, seed=4)
+    (store / "zarr.json").unlink()
+    assert same(simulate(store=store, observe=SEEN), whole)
+    with ledger_of(tmp_path / "study.zarr", "study", {}):
+        pass
+    with pytest.raises(hx.InputError, match=r"holds something else than a run \(study\)"):
+        simulate(store=tmp_path / "study.zarr")
+
+
+def test_a_description_that_was_changed_is_found_out(tmp_path):
+    store = tmp_path / "run.zarr"
+    simulate(store=store)
+    text = (store / "zarr.json").read_text()
+    (store / "zarr.json").write_text(text.replace('"seed": 3', '"seed": 5'))
+    for call in (hx.open, hx.resume):
+        with pytest.raises(hx.StoreError, match=r"its zarr\.json is not as it was written"):
+            call(store)
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/b", "a:b", "a\0", ".a", "", 1])
+def test_names_of_observables_stay_in_the_store(tmp_path, name):
+    with pytest.raises(hx.InputError, match="the name of an observable is that of arrays on the disk"):
+        simulate(store=tmp_path / "run.zarr", observe={name: hx.Mean(E.system.energy)})
+
+
+def test_options_of_observables_may_be_numbers_of_numpy(tmp_path):
+    seen = {"energy": hx.Mean(E.system.energy, every=np.int64(4)), "z": hx.Histogram(E.system.energy, np.arange(3.0))}
+    run = simulate(store=tmp_path / "run.zarr", observe=seen)
+    assert same(hx.resume(tmp_path / "run.zarr"), run)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_names_that_no_folder_can_have(name):
+    with pytest.raises(hx.InputError, match="store = "):
+        simulate(store=name)
+
+
+@pytest.mark.parametrize("name", ["q", "done"])
+def test_arrays_whose_description_is_damaged(tmp_path, whole, name):
+    store = tmp_path / "run.zarr"
+    simulate(store=store, observe=SEEN)
+    for content in (None, b"{", b"\xff"):
+        file = store / name / "zarr.json"
+        file.unlink() if content is None else file.write_bytes(content)
+        with pytest.raises(hx.StoreError, match=r"missing or damaged; hx\.resume"):
+            np.asarray(hx.open(store).q)
+        assert same(hx.resume(store, observe=SEEN), whole)
+
+
+def test_starts_are_there_whenever_adding_paths_is_interrupted(tmp_path, monkeypatch):
+    q = np.linspace(0.1, 1.0, 40)[:, None]
+    system = hx.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q, noise=lambda q: 0.3 * q)
+    start = hx.start(system, q)
+    few, options = hx.State(*(x[:20] for x in start)), {"t1": 1.0, "h": 2.0**-5, "progress": False}
+    store = tmp_path / "run.zarr"
+    before = hx.simulate(system, hx.EulerA(), few, store=store, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(stored, "describe", lambda *_: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            hx.simulate(system, hx.EulerA(), start, store=store, **options)
+    assert same(hx.resume(store, system), before)
+    whole = hx.simulate(system, hx.EulerA(), start, **options)
+    assert same(hx.simulate(system, hx.EulerA(), start, store=store, **options), whole)
+    assert same(hx.resume(store, system), whole)
+
+
+def test_the_lock_is_held_until_nobody_writes(tmp_path, monkeypatch, often):
+    """Also when it is an error that ends the run: of two chunks one fails, while the other is being written."""
+    store, write, writing = tmp_path / "run.zarr", files.write_whole, threading.Event()
+
+    def slow(path, data, **options):
+        if path.name == "chunk-0":
+            writing.set()
+            time.sleep(0.5)
+            assert lock_of(store).exists()
+        if path.name == "chunk-1" and writing.wait(5.0):
+            raise hx.StoreError("no space")
+        write(path, data, **options)
+
+    monkeypatch.setattr("holonax.store.records.write_whole", slow)
+    with pytest.raises(hx.StoreError, match="no space"):
+        simulate(store=store)
+    assert hx.open(store).progress[0] > 0

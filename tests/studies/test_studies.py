@@ -267,3 +267,12 @@ def test_several_methods_share_one_reference():
         FREE, (Known(constant=0.3), Known(constant=0.1)), START, t1=1.0, h=H, paths=8, reference=Known()
     )
     np.testing.assert_allclose(one["q"].error, 3 * two["q"].error, rtol=1e-9)
+
+
+def test_neither_noise_nor_constraint():
+    """Equations whose matrix is the same for all paths; more unknowns than are eliminated inline otherwise."""
+    system = hx.System(lambda q, v: 0.5 * v @ v - 0.5 * q @ q, n=3)
+    study = hx.strong_order(
+        system, hx.EulerA(), hx.start(system, [1.0, 0.0, 0.0]), t1=1.0, h=[2.0**-4, 2.0**-5], paths=2, progress=False
+    )
+    assert study["q"].order == pytest.approx(1.0, abs=0.1)

@@ -51,6 +51,8 @@ def guarded(command: Callable[..., int]) -> Callable[..., None]:
             text, code = users_error(error) or "", REFUSED
             if not text and isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 text = f"cannot write the output: {error.strerror}"
+            elif not text and isinstance(error, MemoryError):
+                text = f"not enough memory: {error}".removesuffix(": ")
             elif not text:
                 raise
         if text:

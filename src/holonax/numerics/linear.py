@@ -25,6 +25,10 @@ from jax.extend.core import Literal
 INLINE_UNKNOWNS = 12
 """Systems up to this size are eliminated inline; larger ones go to LAPACK (CHANGELOG.md has the measurement)."""
 
+INLINE_FIXED = 128
+"""The same for matrices that are the same in all iterations.  They may be the same for all paths as well, and JAX 0.10
+then forgets, in some programs, by which convention LAPACK is called ("No registered implementation")."""
+
 Solve = Callable[[Array], Array]
 
 
@@ -69,7 +73,7 @@ class Elimination:
             diagonal = jnp.diagonal(matrix)
             solve, singular = (lambda b: (b.T / diagonal).T), jnp.any(diagonal == 0.0)
         else:
-            solve, singular = factorize(matrix)
+            solve, singular = factorize(matrix, INLINE_FIXED)
         return solve, _each_column(solve, across), singular, jnp.diagonal(matrix)
 
     def update(self, x: Array, value: Array) -> tuple[Array, Array, Array, Array]:
@@ -143,8 +147,8 @@ def _depends(jaxpr: Any, arguments: list[bool], constants: list[bool] | None = N
     return [not isinstance(x, Literal) and x in marked for x in jaxpr.outvars]
 
 
-def factorize(matrix: Array) -> tuple[Callable[[Array], Array], Array]:
-    r"""LU factors of a square matrix with partial pivoting: `(solve, singular)`.
+def factorize(matrix: Array, inline: int = INLINE_UNKNOWNS) -> tuple[Callable[[Array], Array], Array]:
+    r"""LU factors of a square matrix with partial pivoting: `(solve, singular)`; `inline` up to so many unknowns.
 
     `singular` is judged free of scales: a pivot $u_{jj}$ is round-off when it is below $n\,\epsilon$ times
     $(|L||U|)_{jj}$, the sum of the magnitudes it is the difference of.  Scaling rows or columns changes both alike.
@@ -152,7 +156,7 @@ def factorize(matrix: Array) -> tuple[Callable[[Array], Array], Array]:
     n = matrix.shape[0]
     if n == 0:
         return (lambda b: b), jnp.zeros((), bool)
-    if n <= INLINE_UNKNOWNS:
+    if n <= inline:
         lu, order = _inline_lu(matrix)
 
         def solve(b: Array) -> Array:

@@ -18,7 +18,7 @@ from holonax.mechanics.system import State, System
 from holonax.simulation.observed import from_record
 from holonax.simulation.origin import from_catalogue
 from holonax.simulation.run import Run
-from holonax.simulation.specification import FORMAT, began, method_again
+from holonax.simulation.specification import FORMAT, began, method_again, name_of_begins
 from holonax.store.arrays import described
 from holonax.store.lazy import LazyArray
 from holonax.store.ledger import records_of
@@ -40,7 +40,7 @@ def open_run(store: str | PathLike[str], system: System | None = None) -> Run:
         raise StoreError(
             f"{folder} is not a run of holonax, or one of another version: its format is {words.get('holonax')}"
         )
-    record = _record(folder, "begin")
+    record = _record(folder, name_of_begins(words["paths"]))
     if record is None:
         raise StoreError(f"{folder}: what the run began with is missing")
     start, parameters = began(record)

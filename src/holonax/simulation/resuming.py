@@ -13,7 +13,7 @@ from holonax.simulation.cluster import Dask
 from holonax.simulation.origin import system_again
 from holonax.simulation.run import Run
 from holonax.simulation.simulate import simulate
-from holonax.simulation.specification import began, method_again, observables_again
+from holonax.simulation.specification import began, method_again, name_of_begins, observables_again
 from holonax.store.arrays import described
 from holonax.store.ledger import records_of
 from holonax.store.records import DamageError
@@ -56,7 +56,7 @@ def resume(
     words = described(folder)
     system = system_again(folder, words["origin"]) if system is None else system
     try:
-        record = records_of(folder).read("begin")
+        record = records_of(folder).read(name_of_begins(words["paths"]))
     except DamageError:
         record = None
     if record is None:

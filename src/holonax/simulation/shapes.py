@@ -81,10 +81,11 @@ class Shapes:
         found = [Variable(name, states, shape, files, self.dtype, math.nan, self._words(name)) for name in ("q", "p")]
         for name, dtype, fill in self._of_paths():
             found.append(Variable(name, ("path",), (self.paths,), (self.chunk,), dtype, fill, self._words(name)))
-        for name, size, dtype in (
-            ("path", self.paths, "int64"), ("time", self.times, "float64"), ("coordinate", self.n, "int64")
+        for name, size, dtype, fill in (
+            ("path", self.paths, "int64", -1.0), ("time", self.times, "float64", math.nan),
+            ("coordinate", self.n, "int64", -1.0),
         ):  # fmt: skip
-            found.append(Variable(name, (name,), (size,), (_COORDINATES,), dtype, 0, self._words(name)))
+            found.append(Variable(name, (name,), (size,), (_COORDINATES,), dtype, fill, self._words(name)))
         return {variable.name: variable for variable in found}
 
     def _words(self, name: str) -> Mapping[str, str]:

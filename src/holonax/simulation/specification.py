@@ -56,6 +56,11 @@ def specification(plan: Plan, ran_on: str) -> dict[str, Any]:
     }
 
 
+def name_of_begins(paths: int | str) -> str:
+    """The record of `begins`: one for each number of paths, so that one always fits what the store says it is."""
+    return f"begin-{paths}"
+
+
 def begins(plan: Plan) -> dict[str, np.ndarray]:
     """The numbers that a run begins with: states and parameters."""
     start = {"q": plan.start.q, "p": plan.start.p, "v": plan.start.guess}
@@ -133,10 +138,25 @@ def _differing_observables(there: Mapping[str, Any], wanted: Mapping[str, Any]) 
 # Observables.
 
 
+def check_names(observe: Mapping[str, Observable]) -> None:
+    """Raise for names that cannot be those of arrays in a store."""
+    for name in observe:
+        if not isinstance(name, str) or not name or name.startswith(".") or set(name) & _FORBIDDEN:
+            raise InputError(
+                f"observe[{name!r}]: with store= the name of an observable is that of arrays on the disk: a text "
+                'without / \\ and :, that does not begin with "."'
+            )
+
+
+_FORBIDDEN = set("/\\:\0")
+
+
 def _of_observable(plan: Plan, observable: Observable) -> dict[str, Any]:
     """The class and the plain fields; a function as the method of the system that it is, and by its fingerprint."""
     plain = {one.name: getattr(observable, one.name) for one in fields(observable) if one.name not in ("fn", "system")}
-    words = {name: list(x) if isinstance(x, tuple) else x for name, x in plain.items()}
+    words = {
+        name: np.asarray(x).tolist() if np.ndim(x) or isinstance(x, np.generic) else x for name, x in plain.items()
+    }
     mark = observable.fingerprint(plan.n, plan.form.parameters)
     return {
         "kind": type(observable).__name__,

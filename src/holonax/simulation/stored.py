@@ -27,7 +27,14 @@ from holonax.simulation.run import Run
 from holonax.simulation.segments import Stepper
 from holonax.simulation.shapes import Shapes
 from holonax.simulation.sizes import Sizes, sizes_for, workers_for
-from holonax.simulation.specification import begins, check_extension, check_same, specification
+from holonax.simulation.specification import (
+    begins,
+    check_extension,
+    check_names,
+    check_same,
+    name_of_begins,
+    specification,
+)
 from holonax.simulation.tally import Tally
 from holonax.simulation.tasks import TOKEN
 from holonax.store.arrays import describe, described
@@ -49,6 +56,9 @@ def execute_stored(
         job = _Job.begin(plan, program, store, memory, crew)
         job.attributes |= {"reason": reason, "seconds": {"compiling": compiling, "running": job.before}}
         job.announce("running")
+        for name in records_of(store).names():
+            if name.startswith(name_of_begins("")) and name != name_of_begins(plan.paths):
+                records_of(store).remove(name)  # of the run before it was extended
         job.run(progress, crew)
     return replace(open_run(store), model=plan.system)
 
@@ -70,10 +80,12 @@ class _Job:
     @staticmethod
     def begin(plan: Plan, program: Runner, store: Path, memory: float, crew: Crew | None) -> _Job:
         """Make a store, or check that one is of this run."""
+        check_names(plan.observe)
         wanted = specification(plan, program.name)
         if not (store / "zarr.json").exists():
             sizes = sizes_for(plan, program, memory, crew.threads if crew else program.workers)
-            records_of(store).write("begin", {}, begins(plan))
+            _clear(store)
+            records_of(store).write(name_of_begins(plan.paths), {}, begins(plan))
             there = None
         else:
             there = described(store)
@@ -103,7 +115,7 @@ class _Job:
         if there["paths"] < self.plan.paths:
             if there["paths"] % self.shapes.chunk:
                 records.remove(f"chunk-{there['paths'] // self.shapes.chunk}")
-            records.write("begin", {}, begins(self.plan))
+            records.write(name_of_begins(self.plan.paths), {}, begins(self.plan))
         if (there["paths"], there["steps"]) != (self.plan.paths, self.plan.steps):
             records.remove("observed")
 
@@ -139,6 +151,9 @@ class _Job:
             done = float(np.mean(np.asarray(run.progress))) / self.plan.steps
             message = f"interrupted after {done:.1%} of the work, which is in the store; go on with {run.how_to_go_on}"
             raise Interrupted(message, run) from None
+        except BaseException:
+            watch.wait()  # nobody may write once the lock is given back
+            raise
         self.say(keeper)
         found = summaries.publish()
         arrays = variables_of(found, {name: seen.over for name, seen in self.plan.observe.items()}, self.plan.paths)
@@ -215,10 +230,24 @@ class _Watch:
             self.change.wait_for(lambda: self.busy == 0, timeout=_LAST_SECONDS)
 
 
+def _clear(store: Path) -> None:
+    """Remove what is left of a run whose description is gone: it is not known which run that was."""
+    records = records_of(store)
+    if foreign := [name for name in records.names() if not name.startswith(_OURS)]:
+        raise InputError(f"store = {str(store)!r} holds something else than a run ({foreign[0]}); name another folder")
+    for name in records.names():
+        records.remove(name)
+    for array in store.glob("*/zarr.json"):
+        shutil.rmtree(array.parent / "c", ignore_errors=True)
+
+
+_OURS = (name_of_begins(""), "chunk-", "observed", TOKEN)  # how names of records begin
+
+
 def check_begins(plan: Plan, store: Path, paths: int) -> None:
     """Raise unless a plan begins with the numbers that are stored for so many paths, or with these and more paths."""
     try:
-        record = records_of(store).read("begin")
+        record = records_of(store).read(name_of_begins(paths))
     except DamageError:
         record = None
     if record is None:

@@ -8,6 +8,7 @@ that every reader verifies.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +119,8 @@ def describe(store: Path, variables: Iterable[Variable], attributes: Mapping[str
         descriptions[variable.name] = variable.description()
         _write_json(store / variable.name / "zarr.json", descriptions[variable.name])
     consolidated = {"kind": "inline", "must_understand": False, "metadata": descriptions}
-    group = {"zarr_format": 3, "node_type": "group", "attributes": attributes, "consolidated_metadata": consolidated}
+    told = {**attributes, _SEAL: _seal(attributes)}
+    group = {"zarr_format": 3, "node_type": "group", "attributes": told, "consolidated_metadata": consolidated}
     _write_json(store / "zarr.json", group)
 
 
@@ -131,10 +133,20 @@ def described(store: Path) -> dict[str, Any]:
         )
         raise StoreError(f"{store} {fault}")
     try:
-        attributes = json.loads(data)["attributes"]
+        attributes = dict(json.loads(data)["attributes"])
     except (KeyError, TypeError, ValueError):
         raise StoreError(f"{store} is not a store: its zarr.json cannot be read") from None
-    return dict(attributes)
+    if attributes.pop(_SEAL, None) != _seal(attributes):
+        raise StoreError(f"{store} is damaged: its zarr.json is not as it was written; begin another store")
+    return attributes
+
+
+_SEAL = "checksum"
+
+
+def _seal(attributes: Mapping[str, Any]) -> int:
+    """Of what a store is: one wrong digit of its seed would make another run of it."""
+    return zlib.crc32(json.dumps(attributes, sort_keys=True).encode())
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -66,5 +66,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "free some space and go on with hx.resume" if full else "make the folder writable, or name another one"
+        remedy = (
+            "free some space and make the same call again" if full else "make the folder writable, or name another one"
+        )
         raise StoreError(f"cannot write {path}: {error.strerror or error}; {remedy}") from None

@@ -28,7 +28,13 @@ class LazyArray(NDArrayOperatorsMixin):
             import zarr
         except ImportError:
             raise StoreError("a store needs Zarr: pip install 'holonax[store]'") from None
-        return zarr.open_array(self.store / self.name, mode="r", zarr_format=3)
+        try:
+            return zarr.open_array(self.store / self.name, mode="r", zarr_format=3)
+        except (OSError, ValueError) as error:
+            message = (
+                f"the array {self.name} of {self.store} is missing or damaged; hx.resume({str(self.store)!r}) mends it"
+            )
+            raise StoreError(message) from error
 
     @property
     def shape(self) -> tuple[int, ...]:

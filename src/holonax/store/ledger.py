@@ -12,19 +12,28 @@ import numpy as np
 
 from holonax.errors import InputError, StoreError, shown
 from holonax.store.lock import locked
-from holonax.store.records import DamageError, Record, Records
+from holonax.store.records import LOCK, DamageError, Record, Records
 from holonax.warn import warn
 
 
 def folder_of(store: Any) -> Path:
     """The folder that is named, if a store can be there."""
-    if not isinstance(store, (str, PathLike)) or not str(store):
+    if not isinstance(store, (str, PathLike)) or not str(store) or "\0" in str(store):
         raise InputError(f'store = {shown(store)}: must be the name of a folder, such as "run.zarr"')
     folder = Path(store)
-    begun = (folder / "zarr.json").exists() or records_of(folder).folder.is_dir()
-    if folder.exists() and not begun and (not folder.is_dir() or any(folder.iterdir())):
+    try:
+        begun = (folder / "zarr.json").exists() or records_of(folder).folder.is_dir()
+        foreign = folder.exists() and not begun and (not folder.is_dir() or _holds_something(folder))
+    except OSError as error:  # a name that no folder can have
+        raise InputError(f"store = {shown(store)}: {error.strerror or error}") from None
+    if foreign:
         raise InputError(f"store = {str(store)!r} is there already and is not a store; name another folder")
     return folder
+
+
+def _holds_something(folder: Path) -> bool:
+    """More than the empty folder that a process leaves if it is killed at its very beginning."""
+    return any(path.name != "status" or any(path.iterdir()) for path in folder.iterdir())
 
 
 def records_of(store: Path) -> Records:
@@ -34,7 +43,7 @@ def records_of(store: Path) -> Records:
 
 def lock_of(store: Path) -> Path:
     """The file that says who writes a store."""
-    return store / "status" / "records" / "lock"
+    return records_of(store).folder / LOCK
 
 
 @final
@@ -77,7 +86,7 @@ def ledger_of(store: Any, what: str, specification: Mapping[str, Any]) -> Iterat
         except DamageError:
             raise StoreError(f"{folder}: the record of what it holds is damaged; begin another store") from None
         if known is None:
-            if any(x.name != "lock" for x in records_of(folder).folder.iterdir()):
+            if records_of(folder).names():
                 raise InputError(f"store = {str(folder)!r} holds something else than a {what}; name another folder")
             records_of(folder).write(what, specification, {})
         elif known.words != specification:

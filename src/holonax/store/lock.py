@@ -15,6 +15,7 @@ from holonax.errors import StoreError
 from holonax.store.files import read_whole, writing
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_SPACE = Path("/proc/self/ns/pid")
 
 
 @contextmanager
@@ -62,7 +63,7 @@ def _holder(path: Path) -> dict[str, Any] | None:
     data = read_whole(path)
     try:
         return None if data is None else dict(json.loads(data))
-    except ValueError:
+    except (TypeError, ValueError):
         return {}  # of nobody
 
 
@@ -79,11 +80,17 @@ def _take_away(path: Path, holder: dict[str, Any]) -> None:
 
 
 def _here() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid(), "boot": _boot(), "began": _began(os.getpid())}
+    pid = os.getpid()
+    return {"host": socket.gethostname(), "pid": pid, "boot": _boot(), "space": _space(), "began": _began(pid)}
 
 
 def _boot() -> str:
     return _BOOT.read_text().strip() if _BOOT.exists() else ""
+
+
+def _space() -> str:
+    """Which numbers of processes are meant: a container has its own, even under the name of its host."""
+    return os.readlink(_SPACE) if _SPACE.is_symlink() else ""
 
 
 def _began(pid: int) -> str:
@@ -97,12 +104,14 @@ def _began(pid: int) -> str:
 
 def _is_stale(holder: dict[str, Any]) -> bool:
     """Whether its process is known to be gone; what runs on another host is not known from here."""
-    if "pid" not in holder:
+    if not {"host", "pid", "boot", "began"} <= holder.keys():
         return True
     if holder["host"] != socket.gethostname():
         return False
     if holder["boot"] != _boot():
         return True
+    if holder.get("space", _space()) != _space():
+        return False
     if holder["began"]:
         return _began(holder["pid"]) != holder["began"]
     try:

@@ -12,6 +12,9 @@ import numpy as np
 from holonax.packing import packed, unpacked
 from holonax.store.files import read_whole, write_whole
 
+LOCK = "lock"
+"""The file among the records that is none."""
+
 _HEAD = b"holonax record 1\n"
 
 
@@ -45,6 +48,11 @@ class Records:
     def remove(self, name: str) -> None:
         """Forget one."""
         (self.folder / name).unlink(missing_ok=True)
+
+    def names(self) -> list[str]:
+        """All that there are, without the lock and what a process that was killed has left unfinished."""
+        found = (path.name for path in self.folder.iterdir())
+        return sorted(name for name in found if name != LOCK and not name.startswith("."))
 
 
 def _sealed(content: bytes) -> bytes:
