@@ -267,3 +267,44 @@ def test_the_hint_survives_what_a_system_goes_through():
     system = hx.systems.double_pendulum().system
     assert system.form.drawing == system.drawing == hx.Drawing(dimension=2)
     assert replace(system, drawing=None) == system
+
+
+@pytest.mark.parametrize("size", [1e-10, 1.0, 1e7])
+def test_anchors_are_told_apart_at_every_scale(size):
+    q = size * np.array([1.0, 1.0, 3.0, 1.0])
+
+    def rods(q):
+        first, second = q[:2], q[2:]
+        return jnp.array([first @ first, jnp.sum((second - jnp.array([4.0 * size, 0.0])) ** 2)]) - 2 * size**2
+
+    system = hx.System(lambda q, v: 0.5 * v @ v, rods, drawing=hx.Drawing(dimension=2))
+    run = hx.simulate(
+        system, hx.Rattle(), hx.start(system, q, size * np.array([1.0, -1.0, 1.0, 1.0])), t1=0.25, h=0.125
+    )
+    scene = scene_of(run)
+    np.testing.assert_allclose(scene.anchors, [[0.0, 0.0], [4.0 * size, 0.0]], atol=1e-6 * size)
+    assert scene.rods.tolist() == [[0, 2], [1, 3]]
+
+
+def test_a_surface_at_one_time_of_small_coordinates():
+    system = hx.System(lambda q, v: 0.5 * v @ v, lambda q: (q @ q) * 1e18 - 1.0)
+    start = hx.start(system, [1e-9, 0.0, 0.0], [0.0, 1e-9, 0.0])
+    run = hx.simulate(system, hx.Rattle(), start, t1=0.25, h=0.125, save_every=None)
+    assert len(scene_of(run).surface.corners) > 100
+
+
+def test_constraints_that_differ_from_path_to_path_are_not_drawn_and_that_is_said():
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v, lambda q, *, length: q @ q - length**2, parameters={"length": 1.0}, n=3
+    )
+    start = hx.start(system, [[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]], parameters={"length": [1.0, 2.0]})
+    run = hx.simulate(system, hx.Rattle(), start, t1=0.25, h=0.125, parameters={"length": [1.0, 2.0]})
+    scene = scene_of(run)
+    assert (scene.surface, len(scene.rods)) == (None, 0)
+    assert any("values of their own" in note for note in scene.notes)
+
+
+def test_a_quantity_of_the_user_s_may_be_called_energy():
+    e = hx.systems.pendulum()
+    run = hx.simulate(e.system, hx.Rattle(), e.start, t1=0.25, h=0.125)
+    assert (scene_of(run, quantities={"energy": lambda q, p: 42.0 + 0.0 * q[0]}).quantities["energy"] == 42.0).all()

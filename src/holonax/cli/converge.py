@@ -57,7 +57,7 @@ def converge(
             _show_study(study)
         if study.failed.any():
             note = f"{study.method}: {study.notes[0]}"  # the one on paths that failed
-            complain(f"{note}; this biases the errors: leave out the largest step sizes")
+            complain(note)
     if out is not None:
         figures = {"convergence": (convergence_figure(studies), _CAPTION)}
         sheet = study_sheet(title, studies, figures, specification, shlex.join(["holonax", *sys.argv[1:]]))

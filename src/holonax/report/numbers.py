@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+_DIGITS = 8  # of a number, at most
+
 
 def rounded(value: float, error: float) -> str:
     """A number to the second digit of its error; to six digits if that is unknown or 0, a dash if it is no number.
@@ -17,6 +19,8 @@ def rounded(value: float, error: float) -> str:
     if not (math.isfinite(error) and error > 0):
         return f"{value:.6g}"
     decimals = 1 - math.floor(math.log10(error))
+    if value:
+        decimals = min(decimals, _DIGITS - 1 - math.floor(math.log10(abs(value))))
     if abs(value) and not -5 < math.log10(abs(value)) < 7:
         digits = max(0, math.floor(math.log10(abs(value))) + decimals)
         return f"{value:.{min(digits, 15)}e}"

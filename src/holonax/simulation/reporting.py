@@ -75,7 +75,7 @@ def _headline(run: Run, failed: int) -> str:
     else:
         which = "The path" if paths == 1 else f"All {count(paths)} paths"
         fared = f"{which} reached t = {run.t1:g}, every equation solved to {np.max(run.residual):.0e}"
-    name = _foremost(run)
+    name = _foremost(run) if failed < paths else None
     return f"{fared}." if name is None else f"{fared}; mean {name} {_in_words(run.observed[name])}."
 
 
@@ -160,7 +160,7 @@ def _status_table(status: np.ndarray) -> Numbers:
         (
             "not run yet" if number < 0 else Status(int(number)).name,
             (f"{times:,}", float(times)),
-            "" if number <= 0 else Status(int(number)).advice,
+            "" if number < 0 else Status(int(number)).advice if number else "every step was solved",
         )
         for number, times in zip(numbers, counts.tolist(), strict=True)
     ]
@@ -187,13 +187,17 @@ def _viewer(run: Run, drawing: Drawing | None, title: str | None) -> tuple[str, 
 
 def _code(run: Run) -> str:
     """Lines that make the run again, as far as they are known."""
-    catalogued = run.origin is not None and ".py:" not in run.origin
-    entry = f"hx.systems.{run.origin}" if catalogued else "..."
+    file, _, name = (run.origin or "").rpartition(":")
+    if run.origin is None:
+        entry = "...  # hx.Entry(name, system, start) of yours"
+    else:
+        entry = f"...  # {name} of {file}" if file.endswith(".py") else f"hx.systems.{run.origin}"
+    observed = ", observe=..." if run.observed else ""
     saved = round(run.steps / (len(run.t) - 1)) if len(run.t) > 1 else None
     times = f"t0={run.t0!r}, t1={run.t1!r}, h={run.h!r}, paths={len(run.status)}, seed={run.seed}"
     return (
         f"import holonax as hx\n\nentry = {entry}\nmethod = hx.Method.parse({str(run.method)!r})\n"
-        f"run = hx.simulate(entry.system, method, entry.start, {times}, save_every={saved})\n"
+        f"run = hx.simulate(entry.system, method, entry.start, {times}, save_every={saved}{observed})\n"
         'run.report("run.html")'
     )
 

@@ -13,13 +13,13 @@ from jax import Array
 from holonax.errors import InputError
 from holonax.inputs.checks import instance
 from holonax.inputs.foreign import Foreign
-from holonax.inputs.parameters import shape_of
+from holonax.inputs.parameters import asked_for, shape_of
 from holonax.mechanics.closures import QUICKLY
 from holonax.mechanics.system import System
 from holonax.numerics.newton import Status
-from holonax.numerics.structure import pattern
+from holonax.simulation.rods import Structure
 from holonax.viewer.drawing import Drawing
-from holonax.viewer.level_set import FINE, Mesh, level_set
+from holonax.viewer.level_set import FINE
 from holonax.viewer.overview import Series
 from holonax.viewer.scene import Bodies, Scene, bounds, thinning
 
@@ -30,9 +30,6 @@ MOST_WORK = 3e10
 """Operations that the energies of all states may take, at n^3 for each."""
 
 _COORDINATES = 3  # that a plot shows if nothing else is asked for
-
-MOST_ENTRIES = 4_000_000
-"""Entries of g' from which on only its pattern is asked for."""
 
 
 def scene_of(
@@ -60,10 +57,15 @@ def scene_of(
     q, p = (np.asarray(x[:: every.path, :: every.time]) for x in (run.q, run.p))
     states = _States(run, q, p, every.path)
     points = _points(drawing, indices, q)
-    found = _Structure.of(drawing, states, indices, bounds(points.reshape(-1, dimension)), cells)
+    box = bounds(points.reshape(-1, dimension))
+    found = Structure.of(
+        drawing, states.model, states.q[0, 0], indices, box, cells, alike=not states.constraints_differ
+    )
     chosen = slice(None, None, every.point)
     status, failed = run.status[:: every.path], run.failed_step[:: every.path]
     notes = [*every.notes(paths, times, count), *_notes(run, points)]
+    if states.constraints_differ:
+        notes.append("The constraints of every path have values of their own: what they make is not drawn.")
     if every.point > 1 and len(found.rods):
         found = found._replace(rods=np.zeros((0, 2), int))
         notes.append("Rods are not drawn, since not all points are.")
@@ -86,7 +88,7 @@ def scene_of(
         sizes=np.ones(count)[chosen] if drawing.sizes is None else np.array(drawing.sizes)[chosen],
         trails=drawing.trails,
         surface=found.surface,
-        quantities=_asked(states, quantities or {}) | _energy(states),
+        quantities=_quantities(states, quantities or {}),
     )
 
 
@@ -100,7 +102,9 @@ def series_of(run: Run, quantities: Mapping[str, Callable[..., Any]] | None = No
     numbers = _asked(_States(run, q, p, every.path), quantities or {})
     some = not numbers and n > _COORDINATES
     numbers = numbers or {f"q[{i}]": q[..., i] for i in range(min(n, _COORDINATES))}
-    return Series(np.asarray(run.t[:: every.time]), q, p, numbers, _title(run), run.units, some)
+    failed = int(np.count_nonzero(run.status > 0))
+    title = f"{_title(run)}: {failed} of {paths} paths failed, and stay where they were" if failed else _title(run)
+    return Series(np.asarray(run.t[:: every.time]), q, p, numbers, title, run.units, some)
 
 
 class _States(NamedTuple):
@@ -126,6 +130,14 @@ class _States(NamedTuple):
             (shared if is_shared else own)[name] = value
         return shared, {name: value[:: self.every] for name, value in own.items()}
 
+    @property
+    def constraints_differ(self) -> bool:
+        """Whether the constraints ask for a parameter that each path has of its own."""
+        model = self.run.model
+        if model is None or model.constraint is None:
+            return False
+        return bool(asked_for(model.constraint, self._values(model)[1]))
+
     def each(self, function: Callable[..., Array], model: System | None) -> np.ndarray:
         """`function(q, p, system)` of every state, with the parameters of its path, shape (paths, times)."""
         own = self._values(model)[1] if model is not None else {}
@@ -135,36 +147,6 @@ class _States(NamedTuple):
             return jax.vmap(lambda q, p: jnp.asarray(function(q, p, system), float))(q, p)
 
         return np.asarray(jax.jit(jax.vmap(along), compiler_options=QUICKLY)(self.q, self.p, own))
-
-
-class _Structure(NamedTuple):
-    """What the constraints make of the points: rods between them and to anchors, and the surface of one point."""
-
-    rods: np.ndarray
-    anchors: np.ndarray
-    surface: Mesh | None
-
-    @classmethod
-    def of(
-        cls, drawing: Drawing, states: _States, indices: Any, box: tuple[np.ndarray, np.ndarray], cells: int
-    ) -> _Structure:
-        """As the drawing says, or as the constraints do."""
-        model, dimension, surface = states.model, len(box[0]), None
-        rods, anchors = [*(drawing.rods or ())], [*drawing.anchors]
-        if model is not None and model.constraint is not None and indices is not None and not model.recipes:
-            constraints = _Constraints(model, states.q[0, 0])
-            touched = constraints.touched(indices)
-            alone = [row for row, points in enumerate(touched) if len(points) == 1 and points[0] >= 0]
-            if drawing.rods is None:
-                rods += [points for points in touched if len(points) == 2 and points[0] >= 0]
-                for row, centre in constraints.centres(alone, [indices[touched[row][0]] for row in alone]):
-                    known = [i for i, place in enumerate(anchors) if np.allclose(place, centre, atol=1e-9)]
-                    rods.append((touched[row][0], len(indices) + (known[0] if known else len(anchors))))
-                    anchors += [] if known else [tuple(centre)]
-            if drawing.surface and len(indices) == len(touched) == 1 and states.q.shape[-1] == dimension:
-                order = np.argsort(indices[0])
-                surface = level_set(lambda places: constraints(places[:, order])[:, 0], *box, cells)
-        return cls(np.array(rods, int).reshape(-1, 2), np.array(anchors, float).reshape(-1, dimension), surface)
 
 
 def _shape_of_points(drawing: Drawing, indices: Any, n: int) -> tuple[int, int]:
@@ -201,71 +183,6 @@ def _bodies(drawing: Drawing, q: np.ndarray) -> Bodies | None:
     return Bodies(turns, middles, np.array([frame.size for frame in drawing.frames]))
 
 
-class _Constraints:
-    """The constraints of a system near a state, as a function of NumPy's arrays."""
-
-    def __init__(self, model: System, q: np.ndarray) -> None:
-        self.model, self.q = model, q
-        self.k = model.sizes(len(q))[0]
-        self.rows = max(64, min(8192, MOST_ENTRIES // (len(q) + self.k)))  # at a time: one shape, compiled once
-        self.function = jax.jit(jax.vmap(model.g), compiler_options=QUICKLY)
-
-    def __call__(self, states: np.ndarray) -> np.ndarray:
-        """Values (m, k) at states (m, n)."""
-        parts = [states[i : i + self.rows] for i in range(0, len(states), self.rows)]
-        padded = [np.concatenate([part, np.repeat(part[:1], self.rows - len(part), axis=0)]) for part in parts]
-        found = [np.asarray(self.function(part)) for part in padded]
-        return np.concatenate(found)[: len(states)] if found else np.zeros((0, self.k))
-
-    @property
-    def _reach(self) -> float:
-        """Of states that are tried out, where nothing is zero by chance."""
-        return 0.1 * max(float(np.abs(self.q).max()), 1e-3)
-
-    def touched(self, indices: Any) -> list[tuple[int, ...]]:
-        """For each constraint, the points that it depends on; -1 stands for coordinates that belong to none."""
-        owner = np.full(len(self.q), -1)
-        for number, row in enumerate(indices):
-            owner[list(row)] = number
-        rows, columns = self._pattern()
-        pairs = np.unique(np.stack([rows, owner[columns]], axis=1), axis=0)
-        parts = np.split(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(1, self.k)))
-        return [tuple(int(i) for i in part) for part in parts]
-
-    def _pattern(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns of the entries of g'."""
-        n = len(self.q)
-        if n * self.k > MOST_ENTRIES:
-            traced = jax.make_jaxpr(self.model.g)(jnp.asarray(self.q))
-            return pattern(traced.jaxpr, traced.consts) or (np.zeros(0, int), np.zeros(0, int))
-        near = self.q + self._reach * np.random.default_rng(0).normal(size=(2, n))
-        entries = jax.jit(jax.vmap(jax.jacfwd(self.model.g)), compiler_options=QUICKLY)(near)
-        return np.nonzero((np.asarray(entries) != 0).any(axis=0))  # type: ignore[return-value]
-
-    def centres(self, rows: list[int], chosen: list[tuple[int, ...]]) -> list[tuple[int, np.ndarray]]:
-        r"""Of constraints of one point each: those that keep it at a distance from a place c, and these places.
-
-        Such a function is $a |x|^2 - 2 a c \cdot x$ and a constant.  A fit to more values than it has
-        coefficients tells whether it is one.
-        """
-        if not rows:
-            return []
-        d = len(chosen[0])
-        states = self.q + self._reach * np.random.default_rng(1).normal(size=(4 * (d + 2), len(self.q)))
-        values, found = self(states), []
-        for row, indices in zip(rows, chosen, strict=True):
-            x, y = states[:, indices] - self.q[list(indices)], values[:, row]
-            columns = np.column_stack([np.sum(x**2, axis=1), x, np.ones(len(x))])
-            if not np.isfinite(y).all():
-                continue
-            fit = np.linalg.lstsq(columns, y, rcond=None)[0]
-            left, a = y - columns @ fit, fit[0]
-            if abs(a) * self._reach**2 > 1e-6 * np.ptp(y) and np.abs(left).max() < 1e-9 * np.ptp(y):
-                centre = self.q[list(indices)] - fit[1:-1] / (2 * a)
-                found.append((row, np.where(np.abs(centre) < 1e-9 * np.abs(self.q).max(), 0.0, centre)))
-        return found
-
-
 def _asked(states: _States, quantities: Mapping[str, Callable[..., Any]]) -> dict[str, np.ndarray]:
     """The quantities that are asked for, of every state."""
     found = {}
@@ -275,6 +192,12 @@ def _asked(states: _States, quantities: Mapping[str, Callable[..., Any]]) -> dic
         foreign.result(states.q.shape[-1])
         found[str(name)] = states.each(lambda q, p, _, function=function: function(q, p), None)
     return found
+
+
+def _quantities(states: _States, asked: Mapping[str, Callable[..., Any]]) -> dict[str, np.ndarray]:
+    """Those that are asked for, and the energy, unless one of them is called so."""
+    found = _asked(states, asked)
+    return found if "energy" in found else found | _energy(states)
 
 
 def _energy(states: _States) -> dict[str, np.ndarray]:

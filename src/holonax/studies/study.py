@@ -52,7 +52,7 @@ class Curve:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Study:
     """A strong or weak convergence study of one method; `study["q"]` is a `Curve`.
 
@@ -88,7 +88,10 @@ class Study:
         if self.failed.any():
             levels = [*(f"h = {h:g}" for h in self.h), "the reference"]
             where = ", ".join(f"{n} at {level}" for n, level in zip(self.failed, levels, strict=True) if n)
-            notes.append(f"paths that failed and are left out at every level: {where}")
+            notes.append(
+                f"paths that failed and are left out at every level, which biases the errors: {where}; leave out the "
+                "largest step sizes"
+            )
         for name, curve in self.curves.items():
             if not curve.used.all():
                 noise = ", ".join(f"{h:g}" for h in curve.h[~curve.used])
@@ -96,6 +99,9 @@ class Study:
             if curve.used.sum() < 2:
                 notes.append(f"{name}: fewer than two levels above the noise, no order; use more paths or larger h")
         return notes
+
+    def __repr__(self) -> str:
+        return self.table()
 
     def table(self) -> str:
         """Level, error, interval and local slope of every curve, as text."""

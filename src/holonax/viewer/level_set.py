@@ -36,7 +36,7 @@ def level_set(level: Level, low: np.ndarray, high: np.ndarray, cells: int = FINE
     """Where the function is zero, around the box of the paths: all of it if it is bounded, otherwise a part."""
     middle, reach = (low + high) / 2, np.max(high - low) / 2
     if reach == 0:
-        reach = max(1.0, float(np.max(np.abs(middle)))) / 2
+        reach = float(np.max(np.abs(middle))) / 2 or 0.5
     grow = 1.2
     while grow < FURTHEST:
         mesh = march(level, middle - grow * reach, middle + grow * reach, COARSE)

@@ -79,7 +79,7 @@ class _Film:
         low, high = np.min(corners, axis=0), np.max(corners, axis=0)
         if scene.bodies is not None:
             low, high = low - scene.bodies.sizes.max() / 2, high + scene.bodies.sizes.max() / 2
-        middle, reach = (low + high) / 2, max(float(np.max(high - low)) / 2, 1e-9) * 1.05
+        middle, reach = (low + high) / 2, 1.05 * (float(np.max(high - low)) / 2 or 1.0)
         for name, place in zip("xyz", middle, strict=False):
             self.axis.set(**{f"{name}lim": (place - reach, place + reach)})
         self.axis.set_axis_off()

@@ -12,6 +12,11 @@ function tick(x, step) {
   return digits <= 5 && size < 1e5 ? x.toFixed(digits) : x === 0 ? "0" : x.toPrecision(Math.min(8, Math.max(1, Math.ceil(Math.log10(size / step) + 1.01)))).replace("e+", "e");
 }
 
+// From the middle of the range, which is written below it.
+function offset(x) {
+  return x === 0 ? "0" : (x > 0 ? "+" : "\u2212") + Math.abs(x).toExponential(0).replace("e-", "e\u2212").replace("e+", "e");
+}
+
 class Plot {
   constructor(canvas, scene, seek) {
     this.canvas = canvas;
@@ -99,15 +104,19 @@ class Plot {
     pen.lineWidth = 1;
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    for (let k = Math.ceil(low / step); k * step <= high; k++) {
-      const at = Math.round(y(k * step)) + 0.5;
+    // What hardly changes, such as an energy that is kept, is counted from its middle.
+    const base = span < 1e-4 * Math.max(Math.abs(low), Math.abs(high)) ? (low + high) / 2 : 0;
+    for (let k = Math.ceil((low - base) / step); base + k * step <= high; k++) {
+      const at = Math.round(y(base + k * step)) + 0.5;
       pen.beginPath();
       pen.moveTo(left, at);
       pen.lineTo(width - right, at);
       pen.stroke();
-      pen.fillText(tick(k * step, step), left - 6, at);
+      pen.fillText(base ? offset(k * step) : tick(k * step, step), left - 6, at);
     }
     pen.textBaseline = "alphabetic";
+    pen.textAlign = "center";
+    if (base) pen.fillText(`0 is ${+base.toPrecision(7)}`, (left + width - right) / 2, height - 6);
     pen.textAlign = "left";
     pen.fillText(`t = ${short(scene.t[0])}`, left, height - 6);
     pen.textAlign = "right";
