@@ -14,7 +14,7 @@ from holonax.cache.versions import versions
 Arrays = dict[str, np.ndarray]
 
 
-def kept_arrays(compute: Callable[[], Arrays | None], *what: Any) -> Arrays | None:
+def recalled(compute: Callable[[], Arrays | None], *what: Any) -> Arrays | None:
     """The arrays that `compute` finds, or found in an earlier process, of values that say `what` they follow from.
 
     None, where nothing was found, is not kept.

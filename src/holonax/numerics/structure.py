@@ -21,7 +21,7 @@ from jax import Array
 from jax.custom_batching import custom_vmap
 from jax.extend.core import Jaxpr
 
-from holonax.cache.arrays import kept_arrays
+from holonax.cache.arrays import recalled
 from holonax.numerics.linear import is_linear
 from holonax.numerics.slicing import slice_of
 from holonax.numerics.sparse import EliminationPlan, analyse
@@ -141,7 +141,7 @@ def pattern(jaxpr: Jaxpr, constants: Sequence[Any]) -> tuple[np.ndarray, np.ndar
     None if it cannot be told, because the library is missing or does not know an operation.
     """
     known = [None if isinstance(c, jax.core.Tracer) else np.asarray(c) for c in constants]
-    found = kept_arrays(lambda: _search(jaxpr, known), "pattern", jaxpr, known)
+    found = recalled(lambda: _search(jaxpr, known), "pattern", jaxpr, known)
     return None if found is None else (found["rows"], found["columns"])
 
 
@@ -165,7 +165,7 @@ def _search(jaxpr: Jaxpr, known: Sequence[np.ndarray | None]) -> dict[str, np.nd
 
 def colour(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> ColouredRows:
     """Rows of a Jacobian with columns, or rows, of the same colour where these have nothing in common."""
-    found = kept_arrays(lambda: _colours(rows, columns, shape), "colours", rows, columns, shape)
+    found = recalled(lambda: _colours(rows, columns, shape), "colours", rows, columns, shape)
     assert found is not None  # there is always a colouring
     by_column, by_row = found["columns"], found["rows"]
     forwards, backwards = (int(colours.max(initial=-1)) + 1 for colours in (by_column, by_row))

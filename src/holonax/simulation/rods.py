@@ -18,7 +18,7 @@ MOST_ENTRIES = 4_000_000
 """Entries of g' from which on only its pattern is asked for."""
 
 
-class Structure(NamedTuple):
+class Linkage(NamedTuple):
     """What the constraints make of the points: rods between them and to anchors, and the surface of one point."""
 
     rods: np.ndarray
@@ -36,7 +36,7 @@ class Structure(NamedTuple):
         cells: int,
         *,
         alike: bool,
-    ) -> Structure:
+    ) -> Linkage:
         """As the drawing says, or as the constraints do near a state q, as far as they are alike for all paths."""
         dimension, surface = len(box[0]), None
         rods, anchors = [*(drawing.rods or ())], [*drawing.anchors]

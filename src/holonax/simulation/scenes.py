@@ -17,7 +17,7 @@ from holonax.inputs.parameters import asked_for, shape_of
 from holonax.mechanics.closures import QUICKLY
 from holonax.mechanics.system import System
 from holonax.numerics.newton import Status
-from holonax.simulation.rods import Structure
+from holonax.simulation.rods import Linkage
 from holonax.viewer.drawing import Drawing
 from holonax.viewer.level_set import FINE
 from holonax.viewer.overview import Series
@@ -58,9 +58,7 @@ def scene_of(
     states = _States(run, q, p, every.path)
     points = _points(drawing, indices, q)
     box = bounds(points.reshape(-1, dimension))
-    found = Structure.of(
-        drawing, states.model, states.q[0, 0], indices, box, cells, alike=not states.constraints_differ
-    )
+    found = Linkage.of(drawing, states.model, states.q[0, 0], indices, box, cells, alike=not states.constraints_differ)
     chosen = slice(None, None, every.point)
     status, failed = run.status[:: every.path], run.failed_step[:: every.path]
     notes = [*every.notes(paths, times, count), *_notes(run, points)]

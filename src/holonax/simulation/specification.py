@@ -138,7 +138,7 @@ def _differing_observables(there: Mapping[str, Any], wanted: Mapping[str, Any]) 
 # Observables.
 
 
-def check_names(observe: Mapping[str, Observable]) -> None:
+def check_array_names(observe: Mapping[str, Observable]) -> None:
     """Raise for names that cannot be those of arrays in a store."""
     for name in observe:
         if not isinstance(name, str) or not name or name.startswith(".") or set(name) & _FORBIDDEN:

@@ -29,8 +29,8 @@ from holonax.simulation.shapes import Shapes
 from holonax.simulation.sizes import Sizes, sizes_for, workers_for
 from holonax.simulation.specification import (
     begins,
+    check_array_names,
     check_extension,
-    check_names,
     check_same,
     name_of_begins,
     specification,
@@ -80,7 +80,7 @@ class _Job:
     @staticmethod
     def begin(plan: Plan, program: Runner, store: Path, memory: float, crew: Crew | None) -> _Job:
         """Make a store, or check that one is of this run."""
-        check_names(plan.observe)
+        check_array_names(plan.observe)
         wanted = specification(plan, program.name)
         if not (store / "zarr.json").exists():
             sizes = sizes_for(plan, program, memory, crew.threads if crew else program.workers)
@@ -233,10 +233,9 @@ class _Watch:
 def _clear(store: Path) -> None:
     """Remove what is left of a run whose description is gone: it is not known which run that was."""
     records = records_of(store)
-    if foreign := [name for name in records.names() if not name.startswith(_OURS)]:
-        raise InputError(f"store = {str(store)!r} holds something else than a run ({foreign[0]}); name another folder")
     for name in records.names():
-        records.remove(name)
+        if name.startswith(_OURS):
+            records.remove(name)
     for array in store.glob("*/zarr.json"):
         shutil.rmtree(array.parent / "c", ignore_errors=True)
 
