@@ -308,3 +308,18 @@ def test_a_quantity_of_the_user_s_may_be_called_energy():
     e = hx.systems.pendulum()
     run = hx.simulate(e.system, hx.Rattle(), e.start, t1=0.25, h=0.125)
     assert (scene_of(run, quantities={"energy": lambda q, p: 42.0 + 0.0 * q[0]}).quantities["energy"] == 42.0).all()
+
+
+@pytest.mark.parametrize(("n", "dimension"), [(12, 2), (12, 3), (4, 2)])
+def test_constraints_tell_a_plane_from_space(n, dimension):
+    """Twelve coordinates, without a hint: six beads in a plane, or four in space."""
+
+    def rods(q):
+        beads = jnp.concatenate([jnp.zeros((1, dimension)), q.reshape(-1, dimension)])
+        return jnp.sum(jnp.diff(beads, axis=0) ** 2, axis=1) - 1.0
+
+    system = hx.System(lambda q, v: 0.5 * v @ v, rods)
+    q = np.zeros((n // dimension, dimension))
+    q[:, 0] = np.arange(1, len(q) + 1)
+    run = hx.simulate(system, hx.Rattle(), hx.start(system, q.ravel()), t1=0.25, h=0.125)
+    assert scene_of(run).points.shape[2:] == q.shape

@@ -64,7 +64,7 @@ def run(
         show_json(record)
         complain_of_failures(result)
     else:
-        told = f"{len(result.status)} paths, h = {asked.options['h']:g}, {duration(seconds)}"
+        told = f"{len(result.status)} paths to t = {result.t1:g}, h = {result.h:g}, in {duration(seconds)}"
         show_run(f"{asked.method} on {asked.name}: {told}", asked.entry, result)
     if out is not None:
         write_run(out, record, result)

@@ -59,6 +59,16 @@ class Linkage(NamedTuple):
         return cls(np.array(rods, int).reshape(-1, 2), np.array(anchors, float).reshape(-1, dimension), surface)
 
 
+def is_planar(model: System, q: np.ndarray) -> bool:
+    """Whether constraints depend on whole points if these are pairs of coordinates, and on parts of them if triples."""
+    rows, columns = _Constraints(model, q).pattern()
+
+    def whole(dimension: int) -> bool:
+        return len({*zip(rows, columns // dimension, strict=True)}) * dimension == len(rows)
+
+    return len(rows) > 0 and whole(2) and not whole(3)
+
+
 class _Constraints:
     """The constraints of a system near a state, as a function of NumPy's arrays."""
 
@@ -85,12 +95,12 @@ class _Constraints:
         owner = np.full(len(self.q), -1)
         for number, row in enumerate(indices):
             owner[list(row)] = number
-        rows, columns = self._pattern()
+        rows, columns = self.pattern()
         pairs = np.unique(np.stack([rows, owner[columns]], axis=1), axis=0)
         parts = np.split(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(1, self.k)))
         return [tuple(int(i) for i in part) for part in parts]
 
-    def _pattern(self) -> tuple[np.ndarray, np.ndarray]:
+    def pattern(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of the entries of g'."""
         n = len(self.q)
         if n * self.k > MOST_ENTRIES:

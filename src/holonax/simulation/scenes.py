@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ from holonax.inputs.parameters import asked_for, shape_of
 from holonax.mechanics.closures import QUICKLY
 from holonax.mechanics.system import System
 from holonax.numerics.newton import Status
-from holonax.simulation.rods import Linkage
+from holonax.simulation.rods import Linkage, is_planar
 from holonax.viewer.drawing import Drawing
 from holonax.viewer.level_set import FINE
 from holonax.viewer.overview import Series
@@ -50,6 +51,7 @@ def scene_of(
     paths, times, n = run.q.shape
     if paths == 0 or times == 0:
         raise InputError(f"the run has {paths} paths at {times} times: there is nothing to draw")
+    drawing = _in_a_plane(drawing, run)
     indices = drawing.indices(n)
     count, dimension = _shape_of_points(drawing, indices, n)
     drawing.check_numbers(count, dimension)
@@ -145,6 +147,14 @@ class _States(NamedTuple):
             return jax.vmap(lambda q, p: jnp.asarray(function(q, p, system), float))(q, p)
 
         return np.asarray(jax.jit(jax.vmap(along), compiler_options=QUICKLY)(self.q, self.p, own))
+
+
+def _in_a_plane(drawing: Drawing, run: Run) -> Drawing:
+    """Of coordinates that could be points in a plane or in space, the constraints say which."""
+    open_question = replace(drawing, trails=0, surface=True) == Drawing(trails=0) and run.q.shape[-1] % 2 == 0
+    if not open_question or run.model is None or run.model.constraint is None or run.model.recipes:
+        return drawing
+    return replace(drawing, dimension=2) if is_planar(run.model, np.asarray(run.q[0, 0])) else drawing
 
 
 def _shape_of_points(drawing: Drawing, indices: Any, n: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
+import numpy as np
 from jax import Array
 
 from holonax.mechanics.system import State, System
@@ -35,7 +36,7 @@ class Entry:
     @property
     def n(self) -> int:
         """Number of coordinates."""
-        return int(self.start.q.shape[-1])
+        return int(np.shape(self.start.q)[-1])
 
     @property
     def k(self) -> int:

@@ -72,7 +72,8 @@ class Drawing:
         points: for each point, its two or three coordinates, or a function of q (in `jax.numpy`) with the places of
             all points, shape (points, 2 or 3).  Left out: q is one point, or consecutive ones; of bodies, the ends of
             their third axes.
-        dimension: 2 or 3, the number of consecutive coordinates of a point.
+        dimension: 2 or 3, the number of consecutive coordinates of a point.  Left out: 3, unless there are but 2
+            coordinates, or the constraints depend on pairs of them.
         rods: pairs of points that are joined, numbered from 0; the anchors are numbered after the points.  Left out:
             a constraint that touches exactly two points is a rod, and one that keeps a single point at a distance from
             a fixed place is a rod to an anchor there.
