@@ -47,3 +47,11 @@ def _forget_programs():
         import jax
 
         jax.clear_caches()
+
+
+@pytest.fixture
+def optimised(monkeypatch):
+    """The engine xla as users have it: otherwise last digits may depend on where a loop begins."""
+    from holonax.engines.xla import runner
+
+    monkeypatch.setattr(runner, "OPTIONS", runner.OPTIONS | {"xla_backend_optimization_level": 3})

@@ -13,14 +13,12 @@ import pytest
 
 import holonax as hx
 from holonax import engines
-from holonax.engines.xla import runner as xla
 from support import AVAILABLE, heavy, mostly, unless_too_large
 
 
 @pytest.mark.parametrize(("name", "method"), [("pendulum", hx.Rattle()), heavy("ellipsoid", hx.EulerA())], ids=str)
 @pytest.mark.parametrize("engine", mostly(AVAILABLE))
-def test_two_halves_equal_the_whole(engine, name, method, monkeypatch):
-    monkeypatch.setattr(xla, "OPTIONS", xla.OPTIONS | {"xla_backend_optimization_level": 3})  # bits as users have them
+def test_two_halves_equal_the_whole(engine, name, method, optimised):
     e = getattr(hx.systems, name)()
     arguments = {"h": 2.0**-6, "paths": 40, "seed": 3, "engine": engine}
     seen = {"energy": hx.Mean(e.system.energy, every=8)}
