@@ -225,6 +225,8 @@ def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions
         return jax.core.eval_jaxpr(equations, constants, x)
 
     structure = sketch.structure
+    if structure is None:
+        _check_size(x.size - motions if sketch.diagonal else motions)
     elimination = (
         Elimination(residual, x, motions, sketch.diagonal)
         if structure is None
@@ -247,6 +249,19 @@ root_p.def_impl(lambda *operands, **parameters: jax.jit(partial(_root, **paramet
 root_p.def_abstract_eval(_root_types)
 mlir.register_lowering(root_p, mlir.lower_fun(_root, multiple_results=True))
 batching.primitive_batchers[root_p] = _root_batch
+
+
+MOST_DENSE = 6000
+"""Rows of a matrix that is factorised as a whole, for every path: 0.3 GB, and a minute for one step of Newton's."""
+
+
+def _check_size(rows: int) -> None:
+    if rows > MOST_DENSE:
+        raise InputError(
+            f"the equations of a step need a dense matrix of {rows} rows (at most {MOST_DENSE}): they are not sparse in "
+            "the order in which they are solved, as those of Lobatto and VPRK methods on long chains, whose stages are "
+            "coupled; Rattle, Kicked and the Euler methods solve sparse ones"
+        )
 
 
 def _norm(x: Array) -> Array:
