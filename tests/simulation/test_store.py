@@ -583,6 +583,12 @@ def test_options_of_observables_may_be_numbers_of_numpy(tmp_path):
     assert same(hx.resume(tmp_path / "run.zarr"), run)
 
 
+def test_a_run_that_is_refused_leaves_no_folder(tmp_path):
+    with pytest.raises(hx.InputError, match="1 MiB is not enough"):
+        simulate(store=tmp_path / "run.zarr", memory="1MiB")
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_names_that_no_folder_can_have(name):
     with pytest.raises(hx.InputError, match="store = "):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
@@ -52,7 +52,7 @@ def execute_stored(
     compiling: float,
 ) -> Run:  # fmt: skip
     """Do what is planned, as far as it is not in the store yet, and return the run that is there then."""
-    with locked(lock_of(store)):
+    with _nothing_left_behind(store), locked(lock_of(store)):
         job = _Job.begin(plan, program, store, memory, crew)
         job.attributes |= {"reason": reason, "seconds": {"compiling": compiling, "running": job.before}}
         job.announce("running")
@@ -61,6 +61,19 @@ def execute_stored(
                 records_of(store).remove(name)  # of the run before it was extended
         job.run(progress, crew)
     return replace(open_run(store), model=plan.system)
+
+
+@contextmanager
+def _nothing_left_behind(store: Path) -> Iterator[None]:
+    """Remove the folders that were made for a run which is then refused, if nothing is in them."""
+    new = not store.exists()
+    try:
+        yield
+    except BaseException:
+        for folder in (records_of(store).folder, store / "status", store) if new else ():
+            with suppress(OSError):  # there is something in it
+                folder.rmdir()
+        raise
 
 
 @final
