@@ -72,7 +72,7 @@ class Rows:
 
     def general(self, guess: Ref) -> Solve:
         """All unknowns at once."""
-        matrix = self.derivatives.matrix(self.rows)
+        matrix = self.derivatives.matrix(self.rows).part_by_part()
         solution, moves = Given(self.size, self.dtype, "solution"), Given(1, "bool", "moves")
         tape = self._analysed(matrix, self.motions)
         change = self.translation.operation("negative", Ref(solution, np.argsort(tape.order)))
@@ -117,11 +117,11 @@ class Rows:
         negative = [
             group._replace(entries=t.operation("negative", group.entries)) for group in _products(t, along, across)
         ]
-        matrix = assembled(t, [*direct, *negative], max(k, 1))
+        matrix = assembled(t, [*direct, *negative], max(k, 1)).part_by_part()
         if k and not np.isin(np.arange(k), matrix.rows).all():
             return None  # a row without entries
         tape = self._analysed(matrix, 0)
-        step = Ref(solution, np.argsort(tape.order))
+        step = in_memory(Ref(solution, np.argsort(tape.order))).all  # in the order of the multipliers
         moved = [Group(g.rows, g.columns, t.operation("multiply", g.entries, step[g.columns])) for g in across]
         shift = _row_sums(t, moved, n, self.dtype)
         pushed = _row_sums(

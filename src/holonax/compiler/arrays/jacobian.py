@@ -36,6 +36,14 @@ class Group(NamedTuple):
         which = order[np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count) + begin[place]]
         return Group(place, self.columns[which], self.entries[which]), place
 
+    def part_by_part(self) -> Group:
+        """The same, in the order of what the entries are joined from: each part is then written as a whole."""
+        array = self.entries.array
+        if not isinstance(array, Joined):
+            return self
+        order = np.argsort(array.inverse[self.entries.table], kind="stable")
+        return Group(self.rows[order], self.columns[order], self.entries[order])
+
 
 @final
 class Differentiation:

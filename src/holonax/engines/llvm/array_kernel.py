@@ -8,7 +8,7 @@ from holonax.compiler.arrays.program import ArrayProgram, consecutive
 from holonax.compiler.arrays.solve import Solve, home
 from holonax.compiler.arrays.statements import ArrayLoop, Iterations, MatrixLoops, Reduction, Scatter, Statement
 from holonax.compiler.arrays.values import Array
-from holonax.engines.llvm.array_bodies import BYTES, memory_type
+from holonax.engines.llvm.array_memory import BYTES, memory_type
 from holonax.engines.llvm.array_newton import NewtonEmitter
 from holonax.engines.llvm.elimination import EliminationFunctions
 from holonax.engines.llvm.matrices import MatrixFunctions

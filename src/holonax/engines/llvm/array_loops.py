@@ -10,7 +10,8 @@ from holonax.compiler.arrays.statements import ArrayLoop, MatrixLoops, Reduction
 from holonax.compiler.arrays.values import Array, Combined, Ref, fixed, neutral
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import Node
-from holonax.engines.llvm.array_bodies import BodyEmitter, memory_type
+from holonax.engines.llvm.array_bodies import BodyEmitter
+from holonax.engines.llvm.array_memory import memory_type
 from holonax.engines.llvm.structured import loop
 
 
@@ -126,7 +127,7 @@ class LoopEmitter(BodyEmitter):
             term, number = self.body(body, nodes, i)
             places = self.places_of_lanes(number, nodes[1].dtype)
             if self.paths > 1:
-                before = self._gather(kind, base, places)
+                before = self.gather(kind, base, places)
                 self.scatter(kind, base, places, self.put(f"fadd <{self.width} x {kind}> {before}, {term}"))
                 return
             for k in range(lanes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from holonax.engines.llvm.library import fill_in
@@ -16,6 +17,14 @@ def processor() -> tuple[str, ...]:
     features = llvm.get_host_cpu_features().flatten()
     triple = llvm.get_process_triple()
     return f"llvmlite {llvmlite.__version__}", f"LLVM {version}", triple, llvm.get_host_cpu_name(), features
+
+
+@cache
+def can_permute() -> bool:
+    """Whether a vector of eight numbers can be put in an order that is known only at run time (AVX-512)."""
+    import llvmlite.binding as llvm
+
+    return bool(llvm.get_host_cpu_features().get("avx512f", False))
 
 
 def object_code(text: str) -> bytes:
