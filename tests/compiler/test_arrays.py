@@ -76,7 +76,23 @@ def determinant(q):
     return jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(rows @ rows.T + jnp.eye(11)))))
 
 
+def combed(q):
+    """Entries two to seven apart, and each entry several times: what one path alone does not read in order."""
+    apart = [jnp.sum(jnp.sin(q[first::step] * q[: len(q[first::step])])) for step in range(2, 8) for first in (0, 1)]
+    again = [jnp.sum(jnp.cos(jnp.repeat(q, times) * np.linspace(1, 2, times * 45))) for times in (2, 3, 11)]
+    skipping = np.delete(np.arange(45), [3, 19, 20, 31])
+    return sum(apart) + sum(again) + jnp.sum(jnp.tanh(q[skipping] * q[:41]))
+
+
 SYSTEMS = {
+    "combed": lambda: (
+        s := hx.System(
+            lambda q, v: 0.5 * v @ v - 0.1 * combed(q), lambda q: jnp.sum(q.reshape(15, 3) ** 2, axis=1) - 1.0,
+            lambda q: 0.1 * q, n=45,
+        ),
+        hx.start(s, q=np.random.default_rng(4).normal(size=45), v=np.ones(45), project=True),
+    ),
+    "long": lambda: (hx.systems.chain(70).system, hx.systems.chain(70).start),
     "matrices": lambda: on_rods(lambda q, v: 0.5 * v @ v - 3.0 * determinant(q), lambda q: 0.2 * jnp.sin(q[:5])),
     "fluid": fluid,
     "chain": lambda: (hx.systems.chain(9).system, hx.systems.chain(9).start),
@@ -137,6 +153,7 @@ QUICK = [
     ("numbered", hx.EulerA()),
     ("matrices", hx.EulerA()),
     ("quiet", hx.Langevin(1.0, 0.5)),
+    ("combed", hx.Rattle()),
 ]
 LONGER = [
     *(("bent", method) for method in (hx.EulerB(), hx.EulerPrinted(), hx.Rattle(), hx.Kicked(), hx.Lobatto(3))),
@@ -178,7 +195,7 @@ class Counted:
         return look_at
 
 
-@pytest.mark.parametrize("name", ["chain", "fluid", "numbered", "sums", "matrices", heavy("masses")])
+@pytest.mark.parametrize("name", ["long", "combed", "fluid", "numbered", "sums", "matrices", heavy("masses")])
 def test_one_path_alone_has_the_same_bits(name):
     system, start = SYSTEMS[name]()
     runner = ArrayRunner(system.form, hx.EulerA(), system.n, "float64", "a test")
@@ -187,6 +204,21 @@ def test_one_path_alone_has_the_same_bits(name):
     alone = ran(runner, system, start, 3, 20)
     assert np.array_equal(together[0][:, :3], alone[0])
     assert np.array_equal(together[1][:, :3], alone[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "unknowns"),
+    [
+        ("quiet", hx.Rattle(), 24 + 5),  # the mass is constant: both stages have the same motions
+        ("masses", hx.Rattle(), 24 + 7),
+        ("bent", hx.Rattle(), 2 * 24 + 6),  # it is another one at the second stage
+        ("quiet", hx.Lobatto(3), 3 * 24 + 2 * 5),
+    ],
+)
+def test_stages_that_are_equal_are_solved_for_once(name, method, unknowns):
+    system, _ = SYSTEMS[name]()
+    runner = ArrayRunner(system.form, method, system.n, "float64", "a test")
+    assert max(solve.unknowns.size for solve in runner.program.solves) == unknowns
 
 
 def test_the_force_at_the_end_of_a_step_is_that_of_the_next():

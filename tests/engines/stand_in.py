@@ -26,6 +26,7 @@ using std::isfinite;
 #define __launch_bounds__(...)
 struct Index { long long x; };
 struct uint2 { unsigned x, y; };
+struct int2 { int x, y; };
 struct uint4 { unsigned x, y, z, w; };
 static thread_local Index blockIdx{0}, blockDim{1}, gridDim{1}, threadIdx{0};  // chunks run side by side
 static thread_local std::vector<double> shared, values;

@@ -24,6 +24,7 @@ import numpy as np
 
 from holonax.compiler.arrays.jacobian import Differentiation, Group, assembled
 from holonax.compiler.arrays.magnitudes import Magnitudes
+from holonax.compiler.arrays.pieces import is_periodic, repetitions
 from holonax.compiler.arrays.solve import Found, Solve, Update, in_memory
 from holonax.compiler.arrays.translate import Translation, handler
 from holonax.compiler.arrays.values import Given, Joined, Ref, Table, fixed
@@ -43,19 +44,43 @@ MOST_PRODUCTS = 2**24
 def _root(translation: Translation, equation: Any, guess: Ref, *constants: Ref) -> list:
     newton, motions = equation.params["newton"], equation.params["motions"]
     size, dtype = guess.table.size, guess.array.dtype
-    unknowns = Given(size, dtype, "unknowns")
 
     def rows_at(x: Ref) -> list[Ref]:
         rows = look(translation.jaxpr(equation.params["equations"], list(constants), [x]))
         return [row.flat for row in rows]
 
-    rows = Rows(translation, newton, unknowns, rows_at(unknowns.all), motions)
-    solve = rows.condensed(guess.flat, lambda: rows_at(guess.flat)[0]) or rows.general(guess.flat)
+    times = equal_stages(guess.flat, rows_at, motions)
+    own = motions // times
+    table = np.concatenate([np.tile(np.arange(own), times), own + np.arange(size - motions)])
+    _, first = np.unique(table, return_index=True)
+
+    def own_rows_at(x: Ref) -> list[Ref]:
+        momenta, *others = rows_at(x[table])
+        return [momenta[:own], *others]
+
+    unknowns, begin = Given(own + size - motions, dtype, "unknowns"), guess.flat[first]
+    rows = Rows(translation, newton, unknowns, own_rows_at(unknowns.all), own)
+    solve = rows.condensed(begin, lambda: own_rows_at(begin)[0]) or rows.general(begin)
     translation.solves.append(solve)
-    found = [Found(solve, "unknowns", size, dtype)]
+    found = [Found(solve, "unknowns", unknowns.size, dtype)]
     found += [Found(solve, what, 1, dtype) for what in ("status", "residual", "iterations")]
     translation.doubts.append(translation.operation("not_equal", found[1].one, fixed(np.zeros((), dtype))))
-    return [found[0].all, *(x.one for x in found[1:])]
+    return [found[0].all[table], *(x.one for x in found[1:])]
+
+
+def equal_stages(guess: Ref, rows_at: Callable[[Ref], list[Ref]], motions: int) -> int:
+    r"""How many times the motions of the first stage are those of all: 1, unless guess and equations say so.
+
+    With a constant mass both stages of RATTLE have the momentum $p + \tfrac h2 f(q) + g'^T\lambda$.  If all begin at
+    the same motions, and equations of equal motions are the same ones again, Newton's method keeps them equal.
+    """
+    times = repetitions([guess[:motions]]) if motions else 1
+    if times == 1:
+        return 1
+    own, rest = motions // times, np.arange(motions, guess.table.size)
+    table = np.concatenate([np.tile(np.arange(own), times), rest])
+    unknowns = Given(guess.table.size, guess.array.dtype, "unknowns")
+    return times if is_periodic(rows_at(unknowns.all[table])[0], own) else 1
 
 
 @final
@@ -75,17 +100,18 @@ class Rows:
         matrix = self.derivatives.matrix(self.rows).part_by_part()
         solution, moves = Given(self.size, self.dtype, "solution"), Given(1, "bool", "moves")
         tape = self._analysed(matrix, self.motions)
-        change = self.translation.operation("negative", Ref(solution, np.argsort(tape.order)))
+        change = self.translation.operation("negative", solution.all)
         return Solve(
             unknowns=self.unknowns,
             guess=guess,
             **self._judged(self.rows, _diagonal(matrix, self.motions)),
             least=0,
-            entries=self._entries(matrix),
+            entries=in_memory(matrix.entries),
             right=in_memory(self.translation.concatenated(self.rows)),
             tape=tape,
             motions=self.motions,
             solution=solution,
+            workspace=Given(tape.places, self.dtype, "workspace"),
             moves=moves,
             ahead=None,
             behind=None,
@@ -121,7 +147,7 @@ class Rows:
         if k and not np.isin(np.arange(k), matrix.rows).all():
             return None  # a row without entries
         tape = self._analysed(matrix, 0)
-        step = in_memory(Ref(solution, np.argsort(tape.order))).all  # in the order of the multipliers
+        step = solution.all
         moved = [Group(g.rows, g.columns, t.operation("multiply", g.entries, step[g.columns])) for g in across]
         shift = _row_sums(t, moved, n, self.dtype)
         pushed = _row_sums(
@@ -138,11 +164,12 @@ class Rows:
             guess=guess,
             **self._judged(self.rows[1:], mass.entries),
             least=1,
-            entries=self._entries(matrix),
+            entries=in_memory(matrix.entries),
             right=in_memory(t.operation("subtract", pushed, residual)),
             tape=tape,
             motions=0,
             solution=solution,
+            workspace=Given(tape.places, self.dtype, "workspace"),
             moves=moves,
             ahead=ahead,
             behind=behind,
@@ -171,10 +198,6 @@ class Rows:
         if tape.operations > MOST_PRODUCTS:
             raise Untranslatable(f"equations whose solution takes {tape.operations} products")
         return tape
-
-    def _entries(self, matrix: Group) -> Joined:
-        zero = fixed(np.zeros(1, self.dtype))
-        return in_memory(self.translation.concatenated([zero, matrix.entries]))
 
     def _judged(self, rows: list[Ref], masses: Ref | None) -> dict[str, Any]:
         """Whether some residual is more than round-off (or NaN), and the largest residual."""

@@ -39,10 +39,12 @@ class Group(NamedTuple):
     def part_by_part(self) -> Group:
         """The same, in the order of what the entries are joined from: each part is then written as a whole."""
         array = self.entries.array
-        if not isinstance(array, Joined):
+        if not isinstance(array, Joined) or not np.array_equal(self.entries.table, np.arange(array.size)):
             return self
-        order = np.argsort(array.inverse[self.entries.table], kind="stable")
-        return Group(self.rows[order], self.columns[order], self.entries[order])
+        order = np.concatenate(array.places)
+        ends = np.cumsum([len(places) for places in array.places])
+        places = tuple(np.arange(end - len(own), end) for own, end in zip(array.places, ends, strict=True))
+        return Group(self.rows[order], self.columns[order], Joined(array.parts, places, array.size).all)
 
 
 @final
@@ -82,7 +84,8 @@ class Differentiation:
             case Combined(operation="add"):
                 width = array.terms.table.shape[1]
                 groups = [g.of_rows(array.terms.table.reshape(-1))[0] for g in self.known[array.terms.array]]
-                return [Group(g.rows // width, g.columns, g.entries) for g in groups]
+                sums = [Group(g.rows // width, g.columns, g.entries) for g in groups]
+                return [_places_once(self.translation, group, self.unknowns.size) for group in sums]
             case Joined():
                 result = []
                 for part, places in zip(array.parts, array.places, strict=True):

@@ -52,3 +52,31 @@ def opened(parts: list[Ref], table: Table) -> tuple[list[Ref], Table]:
             numbers.append(used + np.arange(part.table.size))
             used += part.table.size
     return inner, np.concatenate(numbers)[table]
+
+
+MOST_TIMES = 6
+"""As many as a method has stages."""
+
+
+def repetitions(vectors: list[Ref]) -> int:
+    """How many times all of these vectors repeat their first entries, if it is a few times; otherwise 1.
+
+    Known numbers are as quickly read as looked up, so that their repetitions alone are not worth it.
+    """
+    size = vectors[0].table.size
+    if all(known_values(x) is not None or (x.table == x.table[0]).all() for x in vectors):
+        return 1
+    for times in range(MOST_TIMES, 1, -1):
+        part = size // times
+        if size % times == 0 and part and all(is_periodic(x, part) for x in vectors):
+            return times
+    return 1
+
+
+def is_periodic(vector: Ref, period: int) -> bool:
+    """Whether a vector consists of the same entries again and again."""
+    if isinstance(vector.array, Joined) and (pieces := piecewise([vector])) is not None and len(pieces) == 1:
+        vector = of_piece(vector, pieces[0])
+    values = known_values(vector)
+    table = vector.table if values is None else values
+    return bool(table[0] == table[-period]) and np.array_equal(table[period:], table[:-period])

@@ -37,7 +37,7 @@ from holonax.mechanics.system import System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
 
-OWN = {"unknowns", "solution", "moves", "ahead"}
+OWN = {"unknowns", "solution", "workspace", "moves", "ahead"}
 """What equations have for themselves."""
 
 ROUND = 8
@@ -183,7 +183,15 @@ def _shaped(array: Array, shape: tuple[int, ...]) -> Ref:
 def lay_out(statements: list[Statement], stored: set[Array], outside: set[Array]) -> tuple[dict[Array, int], int]:
     """Places in the frame, without those that have a place outside of it."""
     known = lives(statements, stored)
-    return first_fit({array: known[array] for array in known if array not in outside})
+    places, size = first_fit({array: known[array] for array in known if array not in outside})
+    inside = parts_of_workspaces(statements)
+    return places | {array: places[whole] + begin for array, (whole, begin) in inside.items()}, size
+
+
+def parts_of_workspaces(statements: list[Statement]) -> dict[Array, tuple[Array, int]]:
+    """Arrays that are parts of others, and where they begin there."""
+    solves = [statement.solve for statement in statements if isinstance(statement, Iterations)]
+    return {array: (solve.workspace, begin) for solve in solves for array, begin in solve.parts.items()}
 
 
 Lives = dict[Array, tuple[int, int]]
@@ -193,8 +201,9 @@ Lives = dict[Array, tuple[int, int]]
 def lives(statements: list[Statement], stored: set[Array]) -> Lives:
     """Of all arrays that statements access."""
     found: Lives = {}
+    inside = parts_of_workspaces(statements)
     for begin, end, accessed in _accesses(statements, stored, [0]):
-        array = home(accessed)
+        array = inside[accessed][0] if accessed in inside else home(accessed)
         first, last = found.get(array, (begin, end))
         found[array] = min(first, begin), max(last, end)
     return {array: life for array, life in found.items() if not isinstance(array, Fixed)}

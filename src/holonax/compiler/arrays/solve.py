@@ -13,6 +13,7 @@ from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, Tab
 from holonax.compiler.ir.operations import FLOATS
 from holonax.numerics.newton import Status
 from holonax.numerics.tape import EliminationTape, pivots
+from holonax.numerics.tape_runs import GIVEN
 
 NOT_SOLVED = float(Status.NOT_CONVERGED)
 """The status of a path that must take its step again."""
@@ -39,11 +40,12 @@ class Solve:
         largest: the largest residual.
         least: iterations that are taken in any case.
         most: the most that are taken.
-        entries: of the matrix, counted from 1, with a zero before them.
+        entries: of the matrix.
         right: the right side.
         tape: how to eliminate the matrix.
         motions: how many of the unknowns of the linear equations are motions.
-        solution: of the linear equations, in the order of elimination.
+        solution: of the linear equations.
+        workspace: where elimination works; entries, right side and solution are parts of it.
         moves: whether the path is updated.
         ahead: what the motions lie behind, where they are eliminated.
         behind: that at the guess.
@@ -62,6 +64,7 @@ class Solve:
     tape: EliminationTape
     motions: int
     solution: Given
+    workspace: Given
     moves: Given
     ahead: Given | None
     behind: Ref | None
@@ -72,10 +75,15 @@ class Solve:
         """Of the pivots, in the order of elimination, at the near root; 0 where that is not known."""
         return near_signs(self)
 
+    @cached_property
+    def parts(self) -> dict[Array, int]:
+        """Arrays that are in the workspace, and where they begin."""
+        return {self.entries: GIVEN, self.right: self.tape.right, self.solution: self.tape.solution}
+
     @property
     def own(self) -> tuple[Given, ...]:
         """What changes from iteration to iteration."""
-        return (self.unknowns, self.solution, self.moves, *([self.ahead] if self.ahead else []))
+        return (self.unknowns, self.solution, self.workspace, self.moves, *([self.ahead] if self.ahead else []))
 
     @property
     def inside(self) -> tuple[Array, ...]:
@@ -151,7 +159,7 @@ def near_signs(solve: Solve) -> np.ndarray:
         for array in _inputs(solve.entries, known):
             known[array] = _typical(array, random)
         with np.errstate(all="ignore"):
-            entries = array_values(solve.entries, known)[1:]
+            entries = array_values(solve.entries, known)
         found.append(np.sign(pivots(solve.tape, entries)))
     agreed = np.all([signs == found[0] for signs in found], axis=0)
     multipliers = solve.tape.order >= solve.motions

@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from holonax.compiler.arrays.evaluate import REDUCTIONS
 from holonax.compiler.arrays.kinds import Kind
-from holonax.compiler.arrays.pieces import identity, of_piece, opened, piecewise
+from holonax.compiler.arrays.pieces import identity, of_piece, opened, piecewise, repetitions
 from holonax.compiler.arrays.values import (
     Array,
     Combined,
@@ -84,6 +84,10 @@ class Translation:
             first = [Ref(x.array, x.table.reshape(-1)[:1]) for x in left]
             return Ref(self._shared(kind, first, 1), np.zeros(shape, np.int64))
         flat = [x.flat for x in left]
+        if (times := repetitions(flat)) > 1:  # the same entries again, as of stages that are equal
+            size = prod(shape) // times
+            once = self.formula(kind, *(x[:size] for x in flat))
+            return Ref(once.array, np.tile(once.table, times).reshape(shape))
         if (parted := piecewise([x for x in flat if isinstance(x.array, Joined)])) is not None:
             parts = [self.formula(kind, *(of_piece(x, where) for x in flat)) for where in parted]
             return self.joined(parts, np.argsort(np.concatenate(parted)).reshape(shape))

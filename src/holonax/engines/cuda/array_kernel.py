@@ -10,7 +10,7 @@ from holonax.compiler.arrays.statements import ArrayLoop, Iterations, MatrixLoop
 from holonax.compiler.arrays.values import Array
 from holonax.compiler.ir.graph import Untranslatable
 from holonax.engines.cuda.array_loops import WARP
-from holonax.engines.cuda.array_memory import SCRATCH, SHARED, SLOT, Memory, workspace
+from holonax.engines.cuda.array_memory import SCRATCH, SHARED, SLOT, Memory
 from holonax.engines.cuda.array_newton import NewtonWriter
 from holonax.engines.cuda.device import KERNEL
 from holonax.engines.cuda.elimination import block_functions
@@ -163,13 +163,12 @@ def columns_of(track: Sequence[Array]) -> list[tuple[str, int]]:
 
 def block_kernel(program: ArrayProgram, shape: Shape, budget: int) -> BlockKernel:
     """The kernel for so many slots of shared memory: written several times, for only then it is known what is used."""
-    workspaces = {solve: workspace(solve, program.dtype) for solve in program.solves}
-    memory = Memory(program, workspaces, {}, 0)
+    memory = Memory(program, {}, 0)
     while True:
         trial = BlockKernel(program, shape, memory)
         trial.source()
         uniform = memory.uniform | trial.uniform
         known = memory.dead, memory.uniform
-        memory = Memory(program, workspaces, trial.counts, budget, trial.loaded, uniform)
+        memory = Memory(program, trial.counts, budget, trial.loaded, uniform)
         if known == (memory.dead, memory.uniform):
             return BlockKernel(program, shape, memory)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, final
 
-from holonax.compiler.arrays.program import ArrayProgram, Lives, first_fit, lives, room
-from holonax.compiler.arrays.solve import Solve, home
-from holonax.compiler.arrays.values import Array, Given, Scattered
+from holonax.compiler.arrays.program import ArrayProgram, Lives, first_fit, lives, parts_of_workspaces, room
+from holonax.compiler.arrays.solve import home
+from holonax.compiler.arrays.values import Array, Scattered
 
 SLOT = 8
 """Bytes per number in memory, whatever its type."""
@@ -32,14 +32,6 @@ class Spot(NamedTuple):
     turn: str = ""
 
 
-class Workspace(NamedTuple):
-    """Arrays that only elimination knows: factors, inverse pivots, and sizes of what was subtracted from pivots."""
-
-    factors: Array
-    inverse: Array
-    sizes: Array
-
-
 @final
 class Memory:
     """Places of all arrays of a program, given how often each is accessed and how much shared memory there is.
@@ -55,19 +47,19 @@ class Memory:
     def __init__(
         self,
         program: ArrayProgram,
-        workspaces: Mapping[Solve, Workspace],
         counts: Mapping[Array, float],
         budget: int,
         loaded: set[Array] | None = None,
         uniform: frozenset[Array] = frozenset(),
     ) -> None:
         """`budget` is in slots of shared memory; of other arrays than those that are `loaded` nothing is stored."""
-        self.program, self.workspaces, self.uniform = program, workspaces, uniform
+        self.program, self.uniform = program, uniform
+        self.inside = parts_of_workspaces(program.step.statements)
         self.carried: list[Array] = [*program.track, *program.kept]
         self.results: dict[Array, Array] = dict(zip(program.results, program.track, strict=True))
         self.results |= {end: array for array, end in program.kept.items()}
         self.known = self._lives()
-        self.dead: set[Array] = set() if loaded is None else {*self.known} - {home(x) for x in loaded}
+        self.dead: set[Array] = set() if loaded is None else {*self.known} - {self._home(x) for x in loaded}
         self.known = {x: life for x, life in self.known.items() if x not in self.dead}
         self.registers = self._registers()
         own = [x for x in (*self.carried, *self.known) if x not in self.registers]
@@ -84,17 +76,14 @@ class Memory:
         step, begin = self.program.step, self.program.begin
         outside = {*self.results, *self.carried}
         found = {x: life for x, life in lives(step.statements, step.stored).items() if x not in outside}
-        for solve, workspace in self.workspaces.items():
-            if solve.solution in found:
-                found |= dict.fromkeys(workspace, found[solve.solution])
         always = (0, max((last for _, last in found.values()), default=0))
         return found | dict.fromkeys((x for x in lives(begin.statements, begin.stored) if x not in outside), always)
 
     def _registers(self) -> dict[Array, int]:
         """Of arrays of one entry, unless entries are looked up by numbers that are known later."""
         looked_up: set[Array] = set()
-        for solve, workspace in self.workspaces.items():
-            looked_up |= {solve.entries, solve.right, *solve.own, *workspace} - {solve.moves}
+        for solve in self.program.solves:
+            looked_up |= {*solve.own} - {solve.moves}
         single = [x for x in (*self.carried, *self.known) if x.size == 1 and not isinstance(x, Scattered)]
         return {x: i for i, x in enumerate(x for x in single if x not in looked_up)}
 
@@ -117,7 +106,14 @@ class Memory:
             fitted, size = first_fit(own)
             self.places |= {x: Spot(memory, 2 * end + slot) for x, slot in fitted.items()}
             used[memory] = 2 * end + size
+        for array, (whole, begin) in self.inside.items():
+            if whole in self.places:  # unless there is nothing to eliminate
+                self.places[array] = self.places[whole]._replace(slot=self.places[whole].slot + begin)
         return used
+
+    def _home(self, array: Array) -> Array:
+        """The array in whose place another one is found."""
+        return self.inside[array][0] if array in self.inside else home(array)
 
     def __getitem__(self, array: Array) -> Spot:
         """Where an array is."""
@@ -127,10 +123,3 @@ class Memory:
             return Spot(REGISTER, self.registers[array], turn or (NOW if array in self.carried else ""))
         place = self.places[array]
         return place._replace(turn=turn) if turn else place
-
-
-def workspace(solve: Solve, dtype: str) -> Workspace:
-    """That of some equations."""
-    tape = solve.tape
-    sizes = {"factors": tape.factors, "inverse": tape.size + 1, "sizes": tape.tail}
-    return Workspace(*(Given(size, dtype, name) for name, size in sizes.items()))

@@ -12,6 +12,7 @@ from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Reduction,
 from holonax.compiler.arrays.values import Array, Ref
 from holonax.engines.cuda.array_sweeps import Sweep, SweepWriter
 from holonax.engines.cuda.expressions import TYPES
+from holonax.numerics.tape_runs import ONE, ZERO
 
 
 class NewtonWriter(SweepWriter):
@@ -70,26 +71,25 @@ class NewtonWriter(SweepWriter):
         if not tape.size:
             lines += [f"{moves} = {active};", f"{steps} += {active};"]
             return
-        workspace = self.memory.workspaces[solve]
-        factors, inverse, sizes = map(self.pointer, workspace)
-        y, right, entries = map(self.pointer, (solve.solution, solve.right, solve.entries))
-        own: list[Array] = [*workspace, solve.solution, solve.right, solve.entries]
-        self.loaded |= {*own}
-        accesses = [x for array in own for x in self.access(array, None)]
+        self.loaded.add(solve.workspace)
+        accesses = self.access(solve.workspace, None)
         self.order(accesses, accesses)
-        bad = f"bad{self.count}"
-        signs = self.table(solve.signs.astype(np.float64 if self.real == "double" else np.float32), self.real)
-        lines += [f"bool {bad} = false;", f"if (thread == 0) {{ {inverse}[{tape.size}] = 1; {factors}[0] = 0; }}"]
+        whole, bad = self.pointer(solve.workspace), f"bad{self.count}"
+        real = np.float64 if self.real == "double" else np.float32
+        signs = self.table(solve.signs.astype(real), self.real)
+        bounds = self.table(((tape.terms + 1) * np.finfo(real).eps).astype(real), self.real)
+        sweep = Sweep(whole, tape.inverse, signs, bounds, bad)
+        lines += [f"bool {bad} = false;", f"if (thread == 0) {{ {whole}[{ZERO}] = 0; {whole}[{ONE}] = 1; }}"]
         self.meet()
-        self.write_sweep(tape.factor, Sweep(factors, entries, factors, factors, inverse, signs, bad))
+        self.write_sweep(tape.factor, sweep)
         begin = tape.size - tail
-        dense = f"{factors} + {tape.factors - tail * tail}, {tail}, {inverse} + {begin}"
+        dense = f"{whole} + {tape.dense}, {tail}, {whole} + {tape.inverse + begin}"
         if tail:
-            lines.append(f"dense_factorise({dense}, {signs} + {begin}, {sizes}, {bad}, thread);")
-        self.write_sweep(tape.forward, Sweep(y, right, factors, y, inverse))
+            lines.append(f"dense_factorise({dense}, {signs} + {begin}, {whole} + {tape.sizes}, {bad}, thread);")
+        self.write_sweep(tape.forward, sweep)
         if tail:
-            lines.append(f"dense_substitute({dense}, {y} + {begin}, thread);")
-        self.write_sweep(tape.backward, Sweep(y, y, factors, y, inverse))
+            lines.append(f"dense_substitute({dense}, {whole} + {tape.rest}, thread);")
+        self.write_sweep(tape.backward, sweep)
         lines.append(f"{active} = {active} && !some_thread({bad});")
         self.read, self.written = [], []
         lines += [f"{moves} = {active};", f"{steps} += {active};"]

@@ -7,39 +7,36 @@ from typing import NamedTuple
 import numpy as np
 
 from holonax.engines.cuda.array_loops import LoopWriter
-from holonax.numerics.tape import PIVOTS, Tape
+from holonax.numerics.tape_runs import Tape
 
 
 class Sweep(NamedTuple):
-    """Pointers to what a tape calls out, start, left, right and scale.
+    """What a sweep works on: the workspace, where inverse pivots are in it, and what pivots should be like.
 
-    With `signs`, which pivots should have, the sweep sets the variable `bad` if one is round-off or has the other sign.
+    It sets the variable `bad` if a pivot is below its bound of what was subtracted from it, or has not its sign.
     """
 
-    out: str
-    start: str
-    left: str
-    right: str
-    scale: str
-    signs: str = "(const real *)0"
-    bad: str = "none"
+    workspace: str
+    inverse: int
+    signs: str
+    bounds: str
+    bad: str
 
 
 class SweepWriter(LoopWriter):
     """Writes sweeps."""
 
     def write_sweep(self, tape: Tape, sweep: Sweep) -> None:
-        """All levels of a tape; threads have met before, and do so at its end."""
-        begins = tape.runs[tape.opens, 0] * 2 + (tape.runs[tape.opens, 4] == PIVOTS)
-        widths = np.repeat(tape.runs[:, 2], tape.runs[:, 1] - tape.runs[:, 0])
-        sums = self._pairs(tape.out, tape.start)
-        own = self._pairs(tape.scale, widths)
-        terms = self._pairs(tape.left, tape.right)
-        first = self.table((np.cumsum(widths) - widths).astype(np.int32), "int")
-        levels = self.table(np.append(begins, 2 * len(tape.out)).astype(np.int32), "int")
-        arrays = [sweep.out, sweep.start, sweep.left, sweep.right, sweep.scale]
-        arguments = ", ".join([*arrays, sums, own, first, terms, levels, str(len(begins)), sweep.signs, sweep.bad])
-        self.lines.append(f"{{ bool none = false; sweep({arguments}, thread); }}")
+        """All runs of a tape; threads have met before, and do so at its end."""
+        first, _, width, _, what, beside, opens, _ = tape.runs.T
+        widths = np.repeat(width, np.diff(np.append(first, len(tape.out))))
+        runs = np.column_stack([2 * (4 * first + what) + opens, beside])
+        runs = np.append(runs, [[8 * len(tape.out), 0]], axis=0).astype(np.int32)
+        tables = [self._pairs(tape.out, tape.start), self._pairs(tape.scale, widths)]
+        tables.append(self.table((np.cumsum(widths) - widths).astype(np.int32), "int"))
+        tables.append(self._pairs(tape.left, tape.right))
+        arguments = [sweep.workspace, *tables, self.table(runs, "int2"), str(len(tape.runs)), str(sweep.inverse)]
+        self.lines.append(f"sweep({', '.join([*arguments, sweep.signs, sweep.bounds, sweep.bad])}, thread);")
 
     def _pairs(self, x: np.ndarray, y: np.ndarray) -> str:
         """A table of pairs, in one number each where they are small."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from holonax.numerics.tape_runs import DIAGONAL, SUMS
+
 EPSILON = {"double": 2.0**-52, "float": 2.0**-23}
 
 _TOGETHER = """
@@ -19,30 +21,38 @@ __device__ __forceinline__ real minus_product(real total, real x, real y, real &
     subtracted += fabs(x * y);
     return fma(-x, y, total);
 }
-__device__ __forceinline__ bool is_bad(real pivot, real subtracted, int terms, real sign) {
+__device__ __forceinline__ bool is_bad(real pivot, real subtracted, real bound, real sign) {
     const real size = fabs(pivot);
-    return !(size > (terms + 1) * (real)%(epsilon)s * (size + subtracted)) || !(sign * pivot >= 0);
+    return !(size > bound * (size + subtracted)) || !(sign * pivot >= 0);
 }
 template <class Sum, class Own, class Term> __device__ __forceinline__ void sweep(
-    real *out, const real *a, const real *l, const real *r, real *scale, const Sum *sums, const Own *own,
-    const int *first, const Term *terms, const int *levels, int number, const real *signs, bool &bad, int thread) {
-    for (int level = 0; level < number; ++level) {
-        const int code = __ldg(levels + level), end = __ldg(levels + level + 1) >> 1;
-        for (int t = (code >> 1) + thread; t < end; t += %(threads)s) {
+    real *w, const Sum *sums, const Own *own, const int *first, const Term *terms, const int2 *runs, int number,
+    int inverse, const real *signs, const real *bounds, bool &bad, int thread) {
+    for (int run = 0; run < number; ++run) {
+        const int2 code = __ldg(runs + run);
+        const int what = (code.x >> 1) & 3, end = __ldg(runs + run + 1).x >> 3;
+        if (run && (code.x & 1)) barrier();
+        for (int t = (code.x >> 3) + thread; t < end; t += %(threads)s) {
             const uint2 sum = pair_at(sums, t), width = pair_at(own, t);
             const int begin = __ldg(first + t), last = begin + (int)width.y;
-            real total = a[sum.y], subtracted = 0;
+            real total = w[sum.y], subtracted = 0;
             for (int k = begin; k < last; ++k) {
                 const uint2 term = pair_at(terms, k);
-                total = minus_product(total, l[term.x], r[term.y], subtracted);
+                total = minus_product(total, w[term.x], w[term.y], subtracted);
             }
-            if (code & 1) {
-                bad = bad || is_bad(total, subtracted, width.y, __ldg(signs + sum.x));
-                scale[sum.x] = reciprocal(total);
-            } else out[sum.x] = total * scale[width.x];
+            const real scale = w[width.x];
+            if (what == %(sums)s) w[sum.x] = total * scale;
+            else if (what == %(diagonal)s) {
+                w[sum.x] = total;
+                w[sum.x + code.y] = scale + subtracted;
+            } else {
+                const int which = sum.x - inverse;
+                bad = bad || is_bad(total, scale, __ldg(bounds + which), __ldg(signs + which));
+                w[sum.x] = reciprocal(total);
+            }
         }
-        barrier();
     }
+    barrier();
 }
 __device__ __forceinline__ void dense_factorise(
     real *m, int size, real *inverse, const real *signs, real *subtracted, bool &bad, int thread) {
@@ -50,7 +60,7 @@ __device__ __forceinline__ void dense_factorise(
     barrier();
     for (int j = 0; j < size; ++j) {
         const real pivot = m[j * size + j], inverted = reciprocal(pivot);
-        bad = bad || is_bad(pivot, subtracted[j], j, __ldg(signs + j));
+        bad = bad || is_bad(pivot, subtracted[j], (j + 1) * (real)%(epsilon)s, __ldg(signs + j));
         if (thread == 0) inverse[j] = inverted;
         const int left = size - j - 1;
         for (int e = thread; e < left * left; e += %(threads)s) {
@@ -87,5 +97,5 @@ def block_functions(real: str, threads: int) -> str:
         "barrier": "__syncwarp()" if alone else "__syncthreads()",
         "some": "__any_sync(0xffffffffu, x)" if alone else "__syncthreads_or(x)",
     }
-    names = {"threads": threads, "epsilon": repr(EPSILON[real])}
+    names = {"threads": threads, "epsilon": repr(EPSILON[real]), "sums": SUMS, "diagonal": DIAGONAL}
     return f"typedef {real} real;\n" + _TOGETHER % together + _FUNCTIONS % names

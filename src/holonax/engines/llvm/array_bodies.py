@@ -5,10 +5,10 @@ from __future__ import annotations
 from holonax.compiler.arrays.bodies import Body, Load
 from holonax.compiler.arrays.values import Array, Fixed, Table
 from holonax.compiler.ir.graph import Node
-from holonax.engines.llvm.array_memory import MemoryEmitter, memory_type
+from holonax.engines.llvm.array_memory import EntryEmitter, memory_type
 
 
-class BodyEmitter(MemoryEmitter):
+class BodyEmitter(EntryEmitter):
     """Writes bodies of loops."""
 
     def put(self, expression: str) -> str:

@@ -54,7 +54,7 @@ def climb_of(table: Table) -> int | None:
     return int((whole[ROUND - 1 :] - whole[: 1 - ROUND]).max()) if (np.diff(whole) >= 0).all() else None
 
 
-class MemoryEmitter(Instructions):
+class EntryEmitter(Instructions):
     """Reads and writes entries; `paths` is 1 or the number of paths in a vector."""
 
     def __init__(self, paths: int) -> None:

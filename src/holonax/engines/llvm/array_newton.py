@@ -6,11 +6,12 @@ from abc import abstractmethod
 
 import numpy as np
 
+from holonax.compiler.arrays.program import ROUND
 from holonax.compiler.arrays.solve import NOT_SOLVED, Solve
 from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Statement, Store
 from holonax.compiler.arrays.values import Ref
 from holonax.engines.llvm.array_loops import LoopEmitter
-from holonax.numerics.tape import Tape
+from holonax.numerics.tape_runs import ONE, ZERO
 
 
 class NewtonEmitter(LoopEmitter):
@@ -81,29 +82,10 @@ class NewtonEmitter(LoopEmitter):
     def _linear(self, solve: Solve, active: str, bad: str, counts: str) -> None:
         """Factorise and substitute; paths with a bad pivot do not move."""
         tape, w, kind = solve.tape, self.paths, self.kind
-        size, tail = tape.size, tape.tail
         byte, truth, vector = f"<{w} x i8>", f"<{w} x i1>", f"<{w} x {kind}>"
         self.lines.append(f"  store {byte} zeroinitializer, ptr {bad}, align 1")
-        if size:
-            factors, inverse = self.own(solve, "factors", tape.factors), self.own(solve, "inverse", size + 1)
-            y, right, entries = (self.pointer(x) for x in (solve.solution, solve.right, solve.entries))
-            signs = self.table(solve.signs.astype(np.float64 if kind == "double" else np.float32))
-            one = self.put(f"getelementptr {kind}, ptr {inverse}, i64 {size * w}")
-            self.lines.append(f"  store {vector} splat ({kind} 1.0), ptr {one}, align 8")
-            self.lines.append(f"  store {vector} zeroinitializer, ptr {factors}, align 8")
-            self._sweep(tape.factor, factors, entries, factors, factors, inverse, signs, bad)
-            begin = size - tail
-            dense = self.put(f"getelementptr {kind}, ptr {factors}, i64 {(tape.factors - tail * tail) * w}")
-            later = self.put(f"getelementptr {kind}, ptr {inverse}, i64 {begin * w}")
-            rest = self.put(f"getelementptr {kind}, ptr {y}, i64 {begin * w}")
-            own = self.put(f"getelementptr {kind}, ptr {signs}, i64 {begin}")
-            arguments = f"ptr {dense}, i64 {tail}, ptr {later}, ptr {own}, ptr {bad}, ptr {rest}"
-            if tail:
-                self.lines.append(f"  call void @dense_factor({arguments})")
-            self._sweep(tape.forward, y, right, factors, y, inverse, signs, bad)
-            if tail:
-                self.lines.append(f"  call void @dense_solve({arguments})")
-            self._sweep(tape.backward, y, y, factors, y, inverse, signs, bad)
+        if tape.size:
+            self._eliminate(solve, bad)
         lost = self.put(f"load {byte}, ptr {bad}, align 1")
         going = self.put(f"load {byte}, ptr {active}, align 1")
         sound = self.put(f"and {byte} {going}, {self.put(f'xor {byte} {lost}, splat (i8 1)')}")
@@ -114,17 +96,35 @@ class NewtonEmitter(LoopEmitter):
         more = self.put(f"uitofp {truth} {moves} to {vector}")
         self.lines.append(f"  store {vector} {self.put(f'fadd {vector} {count}, {more}')}, ptr {counts}, align 8")
 
+    def _eliminate(self, solve: Solve, bad: str) -> None:
+        """Work through the tapes, with a dense matrix at the end."""
+        tape, w, kind = solve.tape, self.paths, self.kind
+        vector, workspace = f"<{w} x {kind}>", self.pointer(solve.workspace)
+
+        def at(place: int) -> str:
+            return self.put(f"getelementptr {kind}, ptr {workspace}, i64 {place * w}")
+
+        for place, number in ((ZERO, 0.0), (ONE, 1.0)):
+            self.lines.append(f"  store {vector} splat ({kind} {number}), ptr {at(place)}, align 8")
+        real = np.float64 if kind == "double" else np.float32
+        signs, bounds = (np.append(x, np.zeros(ROUND)) for x in (solve.signs, (tape.terms + 1) * np.finfo(real).eps))
+        tables = [self.table(x.astype(real)) for x in (signs, bounds)]
+        begin = tape.size - tape.tail
+        own = self.put(f"getelementptr {kind}, ptr {tables[0]}, i64 {begin}")
+        arguments = f"ptr {at(tape.dense)}, i64 {tape.tail}, ptr {at(tape.inverse + begin)}, ptr {own}, ptr {bad}, "
+        arguments += f"ptr {at(tape.rest)}"
+        for part, dense in ((tape.factor, "dense_factor"), (tape.forward, "dense_solve"), (tape.backward, None)):
+            lists = [self.table(x) for x in (part.out, part.start, part.scale, part.left, part.right)]
+            whole = [f"ptr {workspace}, ptr {self.table(part.runs)}, i64 {len(part.runs)}"]
+            whole += [f"ptr {x}" for x in lists] + [f"i64 {tape.inverse}"] + [f"ptr {x}" for x in (*tables, bad)]
+            self.lines.append(f"  call void @sweep({', '.join(whole)})")
+            if tape.tail and dense:
+                self.lines.append(f"  call void @{dense}({arguments})")
+
     def _update(self, solve: Solve) -> None:
         """Move the paths that go on."""
         for target, places, value in solve.updates:
             self.write_loop(ArrayLoop(len(places), [Store(target, places, value)]))
-
-    def _sweep(self, tape: Tape, out: str, a: str, l: str, r: str, scale: str, signs: str, bad: str) -> None:
-        tables = [self.table(x) for x in (tape.out, tape.start, tape.scale, tape.left, tape.right)]
-        runs = self.table(tape.runs)
-        arguments = [f"ptr {x}" for x in (out, a, l, r, scale, runs)] + [f"i64 {len(tape.runs)}"]
-        arguments += [f"ptr {x}" for x in (*tables, signs, bad)]
-        self.lines.append(f"  call void @sweep({', '.join(arguments)})")
 
     def _results(self, statement: Iterations, active: str, bad: str, counts: str) -> None:
         """What came of it: a path that is not done, or had a bad pivot, is not solved."""

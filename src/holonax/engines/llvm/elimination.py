@@ -1,21 +1,24 @@
-"""Sparse elimination as LLVM IR: one function that works through the lists of `holonax.numerics.tape`, and a dense one.
+"""Sparse elimination as LLVM IR: one function that works through the lists of `holonax.numerics.tape`, and dense ones.
 
-All numbers are those of one path, or of a vector of paths.
+All numbers are those of one path, or of a vector of paths.  Stretches of a single path are in
+`holonax.engines.llvm.stretches`.
 """
 
 from __future__ import annotations
 
-from holonax.engines.llvm.path_functions import PathFunctions
-from holonax.engines.llvm.structured import loop
+from holonax.engines.llvm.stretches import StretchFunctions
+from holonax.engines.llvm.structured import loop, when
+from holonax.numerics.tape_runs import DIAGONAL, PIVOTS, SUMS
 
-EPSILON = {"double": 2.0**-52, "float": 2.0**-23}
-
-SWEEP = "ptr %out, ptr %a, ptr %l, ptr %r, ptr %scale, ptr %runs, i64 %number, ptr %o, ptr %s, ptr %c, "
-SWEEP += "ptr %left, ptr %right, ptr %signs, ptr %bad"
+SWEEP = "ptr %w, ptr %runs, i64 %number, ptr %o, ptr %s, ptr %c, ptr %left, ptr %right, "
+SWEEP += "i64 %inverse, ptr %signs, ptr %bounds, ptr %bad"
 DENSE = "ptr %m, i64 %size, ptr %inverse, ptr %signs, ptr %bad, ptr %x"
+EPSILON = {"double": 2.0**-52, "float": 2.0**-23}
+FIELDS = 8
+"""Of a run."""
 
 
-class EliminationFunctions(PathFunctions):
+class EliminationFunctions(StretchFunctions):
     """The functions of one module."""
 
     def text(self) -> list[str]:
@@ -27,33 +30,15 @@ class EliminationFunctions(PathFunctions):
 
     # Pieces of syntax.
 
-    def number(self, table: str, place: str) -> str:
-        """A number of a list of places."""
-        there = self.put(f"getelementptr i32, ptr {table}, i64 {place}")
-        return self.put(f"sext i32 {self.put(f'load i32, ptr {there}')} to i64")
-
     def field(self, run: str, which: int) -> str:
         """A number of a run."""
-        place = self.put(f"add i64 {self.put(f'mul i64 {run}, 5')}, {which}")
+        place = self.put(f"add i64 {self.put(f'mul i64 {run}, {FIELDS}')}, {which}")
         return self.put(f"load i64, ptr {self.put(f'getelementptr i64, ptr %runs, i64 {place}')}")
 
-    # Pivots.
-
-    def pivot(self, place: str, value: str, subtracted: str, terms: str, inverse: str) -> None:
-        """Invert a pivot, and note the paths for which it is round-off or has the wrong sign."""
-        size = self.absolute(value)
-        count = self.put(f"uitofp i64 {self.put(f'add i64 {terms}, 1')} to {self.kind}")
-        bound = self.spread(self.put(f"fmul {self.kind} {count}, {EPSILON[self.kind]:.20e}"))
-        total = self.put(f"fadd {self.type} {size}, {subtracted}")
-        lost = self.put(f"fcmp ule {self.type} {size}, {self.put(f'fmul {self.type} {bound}, {total}')}")
-        sign = self.put(f"load {self.kind}, ptr {self.put(f'getelementptr {self.kind}, ptr %signs, i64 {place}')}")
-        signed = self.put(f"fmul {self.type} {self.spread(sign)}, {value}")
-        wrong = self.put(f"fcmp ult {self.type} {signed}, {self.constant(0.0)}")
-        either = self.put(f"or {self.truth} {lost}, {wrong}")
-        noted = self.put(f"zext {self.truth} {either} to {self.byte}")
-        old = self.put(f"load {self.byte}, ptr %bad, align 1")
-        self.lines.append(f"  store {self.byte} {self.put(f'or {self.byte} {old}, {noted}')}, ptr %bad, align 1")
-        self.store(inverse, place, self.put(f"fdiv {self.type} {self.constant(1.0)}, {value}"))
+    def known(self, table: str, place: str) -> str:
+        """A number that is the same for all paths."""
+        there = self.put(f"getelementptr {self.kind}, ptr {table}, i64 {place}")
+        return self.spread(self.put(f"load {self.kind}, ptr {there}"))
 
     # Functions.
 
@@ -62,38 +47,54 @@ class EliminationFunctions(PathFunctions):
         self.lines += [f"define internal void @sweep({SWEEP}) nounwind {{", "entry:"]
 
         def run(i: str, _: list[str]) -> list[str]:
-            begin, end, width, first, kind = (self.field(i, which) for which in range(5))
+            begin, end, width, first, what, beside, _opens, even = (self.field(i, which) for which in range(FIELDS))
+            is_even = "false"
+            if self.paths == 1:
+                is_even = self.put(f"icmp ne i64 {even}, 0")
+                when(self, is_even, lambda: self.stretch(begin, end, width, first, what, beside))
 
-            def factor(t: str, _: list[str]) -> list[str]:
-                total = self._sum(t, begin, width, first, with_sizes=False)[0]
-                scale = self.load("%scale", self.number("%c", t))
-                self.store("%out", self.number("%o", t), self.put(f"fmul {self.type} {total}, {scale}"))
-                return []
+            def sums(kind: int) -> None:
+                chosen = self.put(f"icmp eq i64 {what}, {kind}")
+                taken = self.put(f"and i1 {chosen}, {self.put(f'xor i1 {is_even}, true')}")
+                last = self.put(f"select i1 {taken}, i64 {end}, i64 {begin}")
+                loop(self, begin, last, [], lambda t, _: self._one(kind, t, begin, width, first, beside))
 
-            def pivot(t: str, _: list[str]) -> list[str]:
-                total, subtracted = self._sum(t, begin, width, first, with_sizes=True)
-                self.pivot(self.number("%o", t), total, subtracted, width, "%scale")
-                return []
-
-            is_pivot = self.put(f"icmp eq i64 {kind}, 1")
-            none = self.put(f"select i1 {is_pivot}, i64 {begin}, i64 {end}")
-            loop(self, begin, none, [], factor)
-            some = self.put(f"select i1 {is_pivot}, i64 {end}, i64 {begin}")
-            loop(self, begin, some, [], pivot)
+            for kind in (SUMS, DIAGONAL, PIVOTS):
+                sums(kind)
             return []
 
         loop(self, "0", "%number", [], run)
         self.lines += ["  ret void", "}"]
 
+    def _one(self, what: int, t: str, begin: str, width: str, first: str, beside: str) -> list[str]:
+        """Sum t."""
+        out, scale = self.number("%o", t), self.load("%w", self.number("%c", t))
+        if what == PIVOTS:
+            which = self.put(f"sub i64 {out}, %inverse")
+            bound, sign = self.known("%bounds", which), self.known("%signs", which)
+            value = self.load("%w", self.number("%s", t))
+            inverse, bad = self.pivot(value, scale, bound, sign, self.type)
+            self.store("%w", out, inverse)
+            self.note(bad)
+            return []
+        total, subtracted = self._sum(t, begin, width, first, with_sizes=what == DIAGONAL)
+        if what == DIAGONAL:
+            self.store("%w", out, total)
+            size = self.put(f"fadd {self.type} {scale}, {subtracted}")
+            self.store("%w", self.put(f"add i64 {out}, {beside}"), size)
+        else:
+            self.store("%w", out, self.put(f"fmul {self.type} {total}, {scale}"))
+        return []
+
     def _sum(self, t: str, begin: str, width: str, first: str, with_sizes: bool) -> tuple[str, str]:
         """What sum t begins with, less its terms; and the sizes of these."""
-        start = self.load("%a", self.number("%s", t))
+        start = self.load("%w", self.number("%s", t))
         before = self.put(f"mul i64 {self.put(f'sub i64 {t}, {begin}')}, {width}")
         from_here = self.put(f"add i64 {first}, {before}")
         to = self.put(f"add i64 {from_here}, {width}")
 
         def term(k: str, values: list[str]) -> list[str]:
-            x, y = self.load("%l", self.number("%left", k)), self.load("%r", self.number("%right", k))
+            x, y = self.load("%w", self.number("%left", k)), self.load("%w", self.number("%right", k))
             result = [self.minus_product(values[0], x, y)]
             if with_sizes:
                 size = self.absolute(self.put(f"fmul {self.type} {x}, {y}"))
@@ -118,8 +119,13 @@ class EliminationFunctions(PathFunctions):
                 return [self.put(f"fadd {self.type} {values[0]}, {self.absolute(product)}")]
 
             (subtracted,) = loop(self, "0", j, [(self.type, self.constant(0.0))], size_of)
-            self.pivot(j, self.load("%m", place(j, j)), subtracted, j, "%inverse")
-            inverse, after = self.load("%inverse", j), self.put(f"add i64 {j}, 1")
+            after = self.put(f"add i64 {j}, 1")
+            count = self.put(f"uitofp i64 {after} to {self.kind}")
+            bound = self.spread(self.put(f"fmul {self.kind} {count}, {EPSILON[self.kind]:.20e}"))
+            pivot, sign = self.load("%m", place(j, j)), self.known("%signs", j)
+            inverse, bad = self.pivot(pivot, subtracted, bound, sign, self.type)
+            self.store("%inverse", j, inverse)
+            self.note(bad)
 
             def row(i: str, _: list[str]) -> list[str]:
                 factor = self.put(f"fmul {self.type} {self.load('%m', place(i, j))}, {inverse}")
