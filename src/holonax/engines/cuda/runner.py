@@ -12,20 +12,26 @@ from weakref import finalize
 
 import numpy as np
 
-from holonax.compiler import Target, compile_step
+from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
 from holonax.engines.cuda.array_runner import CudaArrayRunner
 from holonax.engines.cuda.device import compiled, fetched_later, idle_stream, landed, missing, released
-from holonax.engines.cuda.emit import REALS, WHOLE, again, kernel, rows_of
+from holonax.engines.cuda.emit import REALS, WHOLE, rows_of
+from holonax.engines.cuda.kernel import again, kernel
 from holonax.engines.lanes import LaneRunner, Outline
+from holonax.mechanics.noise import normal_pairs_p
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import Fate
 
-TARGET = Target("cuda", FUNCTIONS, most=50_000, trials=True)
-"""Larger programs would take too long to compile, and spill out of the registers of a thread."""
+TARGET = Target("cuda", FUNCTIONS, most=30_000, trials=True)
+"""Larger programs would leave the registers of a thread and the cache of code, and are better off as loops."""
+
+NOISE = NoiseTables(normal_pairs_p, 16, per_round=1)
+LONG = TARGET._replace(most=120_000, tables=NOISE, long=0)
+"""Programs that become loops, their arrays in memory: larger ones would take too long to compile."""
 
 THREADS = 128
 
@@ -191,14 +197,16 @@ class CudaRunner(LaneRunner):
 
 
 def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner | CudaArrayRunner:
-    """Trace, fold and compile: as single numbers in the registers of a thread, or with loops over arrays."""
-    try:
-        return CudaRunner(compile_step(system, method, n, dtype, TARGET, times=1))
-    except TooLong as length:
+    """Trace, fold and compile: a thread per path, written out or with loops; or a block per path, by arrays."""
+    for target in (TARGET, LONG):
         try:
-            return CudaArrayRunner(system, method, n, dtype, f"{length} would not fit a thread")
-        except Untranslatable:
-            return CudaRunner(compile_step(system, method, n, dtype, TARGET))
+            return CudaRunner(compile_step(system, method, n, dtype, target, times=1))
+        except TooLong as length:
+            reason = f"{length} would not fit a thread"
+    try:
+        return CudaArrayRunner(system, method, n, dtype, reason)
+    except Untranslatable:
+        return CudaRunner(compile_step(system, method, n, dtype, LONG))
 
 
 __all__ = ["CudaRunner", "lanes", "missing", "prepare"]
