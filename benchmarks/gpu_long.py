@@ -39,14 +39,16 @@ from holonax.engines.cuda.kernel import kernel
 from holonax.engines.cuda.runner import LONG, NOISE, TARGET, CudaRunner
 
 BEADS = (16, 32, 48, 64, 128)
-PATHS = tuple(2**k for k in (14, 16, 17, 18))
+PATHS = tuple(2**k for k in (10, 12, 14, 16, 17, 18))
+ON_BLOCKS = PATHS[:3]
+TRIED_WITH = PATHS[3:4]
 VARIED = 64
 """Beads of the chain on which variants are tried."""
 
 WRITTEN_OUT = 32
 """Beads up to which the kernel without loops is tried."""
 
-CHOSEN = "as chosen"
+BLOCKS = "a block per path"
 SECONDS, NEVER = 0.15, 2**40
 CHECKED_PATHS, CHECKED_STEPS = 8, 100
 
@@ -64,7 +66,7 @@ class Variant(NamedTuple):
     """
 
     threads: int = 128
-    blocks: int = 0
+    blocks: int = 4
     scratch: bool = False
     unrolled: int = 1
     per_round: int = NOISE.per_round
@@ -76,14 +78,13 @@ class Variant(NamedTuple):
 
 
 VARIANTS = (
-    Variant(),
-    *(Variant(blocks=blocks) for blocks in (3, 4, 5, 6, 8)),
-    *(Variant(blocks=blocks, scratch=True) for blocks in (0, 3, 4, 6)),
-    Variant(threads=64), Variant(threads=64, blocks=8), Variant(threads=256, blocks=2),
-    *(Variant(blocks=blocks, cached=True) for blocks in (0, 4)),
-    *(Variant(blocks=4, unrolled=unrolled) for unrolled in (2, 4)),
-    *(Variant(blocks=4, scratch=True, unrolled=unrolled) for unrolled in (2, 4)),
-    *(Variant(blocks=4, per_round=per_round) for per_round in (2, 4)),
+    *(Variant(blocks=blocks) for blocks in (4, 0, 3, 5, 6, 8)),
+    *(Variant(blocks=blocks, scratch=True) for blocks in (4, 0, 3, 6)),
+    Variant(threads=64, blocks=0), Variant(threads=64, blocks=8), Variant(threads=256, blocks=2),
+    *(Variant(blocks=blocks, cached=True) for blocks in (4, 0)),
+    *(Variant(unrolled=unrolled) for unrolled in (2, 4)),
+    *(Variant(scratch=True, unrolled=unrolled) for unrolled in (2, 4)),
+    *(Variant(per_round=per_round) for per_round in (2, 4)),
 )  # fmt: skip
 
 POOL = """
@@ -114,9 +115,8 @@ def long_program(beads: int, per_round: int = NOISE.per_round) -> Program:
 def source_of(program: Program, variant: Variant) -> tuple[str, int]:
     """The kernel of a variant, and how many numbers of a path its buffer holds."""
     source, entries = kernel(program), 0
-    if variant.blocks:
-        bounds = f"__launch_bounds__({variant.threads}, {variant.blocks})"
-        source = source.replace(f"__global__ void {KERNEL}", f"__global__ void {bounds} {KERNEL}")
+    bounds = f"__launch_bounds__({variant.threads}, {variant.blocks}) " if variant.blocks else ""
+    source = re.sub(r"__launch_bounds__\(.*?\) ", bounds, source)
     source = source.replace(NOT_UNROLLED, f"#pragma unroll {variant.unrolled}")
     if variant.scratch:
         found = re.findall(r"^(\w+) (memory|states|table\d+)\[(\d+)\];$", source, re.M)
@@ -246,10 +246,10 @@ def tried(name: str, beads: int, make: Callable[[], Runner], numbers: tuple[int,
 def kernels(beads: int) -> Iterator[tuple[str, Callable[[], Runner]]]:
     """The ways to run a chain, by name."""
     entry, method = entry_of(beads), hx.EulerA()
-    yield CHOSEN, lambda: runner("cuda", entry.system.form, method, entry.n, "float64")
+    yield "as chosen", lambda: runner("cuda", entry.system.form, method, entry.n, "float64")
     if beads <= WRITTEN_OUT:
         yield "a thread per path, written out", lambda: CudaRunner(program_of(beads, TARGET._replace(most=50_000)))
-    yield "a block per path", lambda: arrays_runner(entry, method)
+    yield BLOCKS, lambda: arrays_runner(entry, method)
 
 
 def on_device(beads: tuple[int, ...], deadline: float) -> None:
@@ -260,11 +260,11 @@ def on_device(beads: tuple[int, ...], deadline: float) -> None:
 
     for n in beads:
         for name, make in kernels(n):
-            late() or tried(name, n, make, PATHS if name == CHOSEN else PATHS[:2])
+            late() or tried(name, n, make, ON_BLOCKS if name == BLOCKS else PATHS)
     rates: dict[Variant, float] = {}
     for variant in VARIANTS:
         if not late():
-            rates[variant] = tried(str(variant), VARIED, partial(made_by, VARIED, variant), PATHS[1:2])
+            rates[variant] = tried(str(variant), VARIED, partial(made_by, VARIED, variant), TRIED_WITH)
     for variant in sorted(rates, key=lambda variant: -rates[variant])[:2]:
         for n in beads:
             late() or tried(str(variant), n, partial(made_by, n, variant), PATHS)

@@ -8,6 +8,9 @@ from holonax.engines.cuda.device import KERNEL
 from holonax.engines.cuda.expressions import HEAD, TYPES, Expressions
 
 REALS, WHOLE = "reals", "whole"
+THREADS = 128
+"""Of a block."""
+
 NOT_UNROLLED = "#pragma unroll 1"
 
 
@@ -24,6 +27,8 @@ def rows_of(program: Program) -> list[tuple[str, int]]:
 class ThreadEmitter(Expressions):
     """Writes the source of one program; `c0`, `c1`, ... are what a path carries in registers."""
 
+    bounds = ""  # what the compiler is told of the registers that a thread may have
+
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
@@ -34,8 +39,8 @@ class ThreadEmitter(Expressions):
         self.names.update(zip(fixed, ("key0", "key1", "h", "(int)(number + offset)"), strict=True))
         self.names.update(zip(inputs.path, ("(unsigned)path", "(unsigned)(path >> 32)"), strict=True))
         self.rows = rows_of(program)
-        _, in_registers = self.stored(program.loop, program.changing)
-        for i in in_registers:
+        _, self.in_registers = self.stored(program.loop, program.changing)
+        for i in self.in_registers:
             self.names[program.carried[i]] = f"c{i}"
             self.lines.append(f"{TYPES[program.carried[i].dtype]} c{i};")
         for i, node in enumerate(program.inputs.parameters, len(program.carried)):
@@ -49,7 +54,7 @@ class ThreadEmitter(Expressions):
 
     def load(self) -> list[str]:
         """What a path carries, from the matrices."""
-        return [f"{there} = {self.row(i)};" for i in self.program.changing for there in self.variables(i)]
+        return [f"c{i} = {self.row(i)};" for i in self.in_registers]
 
     def begin(self) -> list[str]:
         """Functions of q that do not exist yet."""
@@ -71,7 +76,7 @@ class ThreadEmitter(Expressions):
 
     def leave(self) -> list[str]:
         """What a path carries, to the matrices."""
-        return [f"{self.row(i)} = {self.variables(i)[0]};" for i in self.program.changing]
+        return [f"{self.row(i)} = c{i};" for i in self.in_registers]
 
     def row(self, i: int) -> str:
         """The place of an entry of this path in the matrices."""
@@ -80,11 +85,12 @@ class ThreadEmitter(Expressions):
 
     def record(self) -> list[str]:
         """Positions and momenta, to the next row of what is recorded."""
-        recorded = self.program.recorded
-        return [
-            f"rows[(row * {len(recorded)} + {k}) * size + lane] = {self.variables(i)[0]};"
-            for k, i in enumerate(recorded)
-        ]
+        own = set(self.in_registers)
+        return [f"{self.recorded_at(k)} = c{i};" for k, i in enumerate(self.program.recorded) if i in own]
+
+    def recorded_at(self, k: int | str) -> str:
+        """The place of the k-th number that is recorded."""
+        return f"rows[(row * {len(self.program.recorded)} + {k}) * size + lane]"
 
     def end(self, ends: dict[int, Node]) -> list[str]:
         """Let what is carried be what it is at the end of a step."""
@@ -97,7 +103,7 @@ class ThreadEmitter(Expressions):
         arguments = f"{real} *{REALS}, int *{WHOLE}, {real} *rows, long long *next, int *doubts, "
         arguments += f"unsigned key0, unsigned key1, {real} h, unsigned long long path, unsigned paths, "
         arguments += "long long size, long long first, long long stop, long long stride, long long offset"
-        begin = [f'extern "C" __global__ void {KERNEL}({arguments}) {{']
+        begin = [f'extern "C" __global__ void {self.bounds}{KERNEL}({arguments}) {{']
         begin += ["long long lane = blockIdx.x * (long long)blockDim.x + threadIdx.x;", "if (lane >= size) return;"]
         begin += ["path += (unsigned)lane % paths;"]
         return "\n".join([HEAD, *begin, *self.arrays, *self.lines, *end, "}"])

@@ -6,6 +6,8 @@ paths are in the same round, lies side by side: a warp reads and writes whole li
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count, takewhile
 from typing import final
 
 from holonax.compiler.ir.graph import Loop, Node, Table
@@ -13,8 +15,11 @@ from holonax.compiler.ir.program import Program
 from holonax.compiler.passes.copies import copies
 from holonax.compiler.passes.places import MEMORY, NOW, Slice
 from holonax.compiler.passes.rerolling import Rolled
-from holonax.engines.cuda.emit import ThreadEmitter
+from holonax.engines.cuda.emit import REALS, THREADS, ThreadEmitter
 from holonax.engines.cuda.expressions import TYPES
+
+_BLOCKS = 4
+"""That a multiprocessor shall hold: with more of them a thread has fewer registers, but more can wait for memory."""
 
 
 @final
@@ -23,6 +28,8 @@ class ThreadLoopEmitter(ThreadEmitter):
 
     Those of the state lie in `states`, from `now` on, those of the next step in its other half.
     """
+
+    bounds = f"__launch_bounds__({THREADS}, {_BLOCKS}) "
 
     def __init__(self, program: Program) -> None:
         self.layout, self.places = program.layout, program.layout.places
@@ -68,7 +75,38 @@ class ThreadLoopEmitter(ThreadEmitter):
 
     def load(self) -> list[str]:
         """What a path carries, from the matrices."""
-        return ["int now = 0;", *super().load()]
+        loops = self._carry(self._rows(), lambda row, there: f"{there} = {REALS}[({row}) * size + lane];")
+        return ["int now = 0;", *super().load(), *loops]
+
+    def leave(self) -> list[str]:
+        """What a path carries, to the matrices."""
+        loops = self._carry(self._rows(), lambda row, there: f"{REALS}[({row}) * size + lane] = {there};")
+        return [*super().leave(), *loops]
+
+    def record(self) -> list[str]:
+        """Positions and momenta, to the next row of what is recorded."""
+        numbers = {i: k for k, i in enumerate(self.program.recorded)}
+        return [*super().record(), *self._carry(numbers, lambda k, there: f"{self.recorded_at(k)} = {there};")]
+
+    def _rows(self) -> dict[int, int]:
+        """Of carried values, in their matrix: what lies in memory is real."""
+        return {i: self.rows[i][1] for i in self.program.changing}
+
+    def _carry(self, numbers: dict[int, int], line: Callable[[str, str], str]) -> list[str]:
+        """Carried values in memory, one line for each run of them in which places and `numbers` go on evenly."""
+        carried, lines = self.program.carried, self.lines
+        left = sorted((*x, number) for i, number in numbers.items() for x in self.places.of.get(carried[i], {}).items())
+        self.lines = []
+        while left:
+            array, place, first = left[0]
+            step = left[1][2] - first if len(left) > 1 else 0
+            expected = ((array, place + k, first + step * k) for k in count())
+            times = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, expected, strict=False)))
+            index = self.begin_rounds(times)
+            self.lines += [line(f"{first} + {step} * {index}", self.at(Slice(array, place, 1), index)), "}"]
+            del left[:times]
+        loops, self.lines = self.lines, lines
+        return loops
 
     def end(self, ends: dict[int, Node]) -> list[str]:
         """Let what is carried be what it is at the end of a step: in memory, the halves of the states change places."""

@@ -18,7 +18,7 @@ from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
 from holonax.engines.cuda.array_runner import CudaArrayRunner
 from holonax.engines.cuda.device import compiled, fetched_later, idle_stream, landed, missing, released
-from holonax.engines.cuda.emit import REALS, WHOLE, rows_of
+from holonax.engines.cuda.emit import REALS, THREADS, WHOLE, rows_of
 from holonax.engines.cuda.kernel import again, kernel
 from holonax.engines.lanes import LaneRunner, Outline
 from holonax.mechanics.noise import normal_pairs_p
@@ -32,8 +32,6 @@ TARGET = Target("cuda", FUNCTIONS, most=30_000, trials=True)
 NOISE = NoiseTables(normal_pairs_p, 16, per_round=1)
 LONG = TARGET._replace(most=120_000, tables=NOISE, long=0)
 """Programs that become loops, their arrays in memory: larger ones would take too long to compile."""
-
-THREADS = 128
 
 
 def lanes(program: Program) -> str:
