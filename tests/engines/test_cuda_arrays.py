@@ -27,7 +27,8 @@ def device(tmp_path, monkeypatch):
     module = cupy(tmp_path, COMPILER)
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(on_device, "_idle", SimpleQueue())
-    monkeypatch.setattr(runner, "TARGET", runner.TARGET._replace(most=50))
+    for target in ("TARGET", "LONG"):
+        monkeypatch.setattr(runner, target, getattr(runner, target)._replace(most=50))
     engines.prepared.cache_clear()
     yield module
     engines.prepared.cache_clear()  # what was made with it

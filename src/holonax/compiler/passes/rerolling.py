@@ -64,6 +64,12 @@ class Layout:
             self.places.use(results[i])
         self.places.allocate(self._loops)
 
+    @property
+    def code_size(self) -> int:
+        """Number of operations that are left to be written, one round of each loop."""
+        loops = [part for parts in self.parts.values() for part in parts if isinstance(part, Rolled)]
+        return self.program.size - sum((loop.times - 1) * len(loop.body) for loop in loops)
+
     # The program, in order.
 
     def _items(self, items: Items, roll: bool) -> None:

@@ -12,22 +12,30 @@ from weakref import finalize
 
 import numpy as np
 
-from holonax.compiler import Target, compile_step
+from holonax.compiler import NoiseTables, Target, compile_step
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
+from holonax.engines.base import ROWS
 from holonax.engines.cuda.array_runner import CudaArrayRunner
 from holonax.engines.cuda.device import compiled, fetched_later, idle_stream, landed, missing, released
-from holonax.engines.cuda.emit import REALS, WHOLE, again, kernel, rows_of
+from holonax.engines.cuda.emit import REALS, THREADS, WHOLE, rows_of
+from holonax.engines.cuda.kernel import again, kernel
 from holonax.engines.lanes import LaneRunner, Outline
+from holonax.mechanics.noise import normal_pairs_p
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import Fate
 
-TARGET = Target("cuda", FUNCTIONS, most=50_000, trials=True)
-"""Larger programs would take too long to compile, and spill out of the registers of a thread."""
+TARGET = Target("cuda", FUNCTIONS, most=30_000, trials=True)
+"""Larger programs would leave the registers of a thread and the cache of code, and are better off as loops."""
 
-THREADS = 128
+NOISE = NoiseTables(normal_pairs_p, 16, per_round=1)
+LONG = TARGET._replace(most=120_000, tables=NOISE, long=0)
+"""Programs that become loops, their arrays in memory: larger ones would take too long to translate."""
+
+MOST_CODE = 16_000
+"""Operations that are left of them, since not all are alike: nvcc would take a minute for twice as many."""
 
 
 def lanes(program: Program) -> str:
@@ -41,6 +49,9 @@ WORKERS = 8
 CHUNK, LEAST = 2**19, 2**16
 """Paths in a chunk: at most, for the host is to be busy with some while the device computes others; and at least, where
 there are so many, for a chunk costs the host about a millisecond."""
+
+MOST_RECORDED = 2**32
+"""Bytes of recorded states that a chunk of a long program may have on the device; each worker asks for as much."""
 
 BLOCK = 2**14
 """Paths that are observed together."""
@@ -72,6 +83,10 @@ class CudaRunner(LaneRunner):
         super().__init__(Outline.of(program))
         self.program = program
         self.chunk, self.grain, self.workers = CHUNK, THREADS, WORKERS
+        if program.layout is not None:
+            row = 2 * program.n * np.dtype(program.dtype).itemsize
+            self.chunk = max(THREADS, min(CHUNK, 2 ** int(np.log2(MOST_RECORDED / (ROWS * row)))))
+            self.least = min(LEAST, self.chunk)
         self.rows_of = rows_of(program)
         self.kernel = compiled(kernel(program))
         self.lock = threading.Lock()
@@ -86,7 +101,7 @@ class CudaRunner(LaneRunner):
     @property
     def block(self) -> int:
         """More than threads in a block of the device, for which a few of them are a few microseconds."""
-        return BLOCK
+        return min(BLOCK, self.chunk)
 
     def begin(self, states: State, parameters: Mapping[str, np.ndarray], fate: Fate | None = None) -> Chunk:
         """As the other engines, on the device: the entries of one path for all, then what each has of its own."""
@@ -190,15 +205,27 @@ class CudaRunner(LaneRunner):
         return carried.reals[first : first + len(entries)].T
 
 
+def _with_loops(system: System, method: Method, n: int, dtype: str) -> CudaRunner:
+    program = compile_step(system, method, n, dtype, LONG, times=1)
+    if (size := program.layout.code_size) > MOST_CODE:
+        raise TooLong(f"a program of {size} operations that do not repeat themselves (the limit is {MOST_CODE})")
+    return CudaRunner(program)
+
+
 def prepare(system: System, method: Method, n: int, dtype: str) -> CudaRunner | CudaArrayRunner:
-    """Trace, fold and compile: as single numbers in the registers of a thread, or with loops over arrays."""
+    """Trace, fold and compile: a thread per path, written out or with loops; or a block per path, by arrays."""
     try:
         return CudaRunner(compile_step(system, method, n, dtype, TARGET, times=1))
+    except TooLong:
+        pass
+    try:
+        return _with_loops(system, method, n, dtype)
     except TooLong as length:
-        try:
-            return CudaArrayRunner(system, method, n, dtype, f"{length} would not fit a thread")
-        except Untranslatable:
-            return CudaRunner(compile_step(system, method, n, dtype, TARGET))
+        reason = f"{length} would not fit a thread"
+    try:
+        return CudaArrayRunner(system, method, n, dtype, reason)
+    except Untranslatable:
+        return CudaRunner(compile_step(system, method, n, dtype, LONG))
 
 
 __all__ = ["CudaRunner", "lanes", "missing", "prepare"]

@@ -6,13 +6,11 @@ import numpy as np
 
 from holonax.compiler.ir.graph import Loop, Node, Table
 from holonax.compiler.ir.program import Program
+from holonax.compiler.passes.copies import copies
 from holonax.compiler.passes.places import Slice
 from holonax.compiler.passes.rerolling import Rolled
 from holonax.engines.llvm.emit import Emitter
 from holonax.engines.llvm.order import interleaved
-
-_FEWEST = 4
-"""Values that are worth a loop to move them."""
 
 
 class MemoryEmitter(Emitter):
@@ -112,54 +110,22 @@ class MemoryEmitter(Emitter):
         self._move(moves, {}, active)
 
     def _move(self, moves: list[tuple[Node, Node]], twins: dict[int, int], active: str | None = None) -> None:
-        """To the same place or that of a twin, unless they are there already: in loops where both are arrays."""
-        final, places = self.program.final, self.places.of
         changed = {old for old, _ in moves}
-        left = [
-            (there, place, final(new))
-            for old, new in moves
-            for there, place in ((twins.get(array, array), place) for array, place in places[old].items())
-            if places.get(final(new), {}).get(there) != place
-        ]
-        left.sort(key=lambda move: move[:2])
-        early = {new: self.name(new) for *_, new in left if new in changed}
-        while left:
-            array, place, new = left[0]
-            number, source = self._array_from(left, early)
-            if number < _FEWEST or source is None:
-                number = 1
-                self._change(self.at(Slice(array, place, 1)), early.get(new) or self.name(new), active)
+        planned = copies(moves, self.places, twins, lambda node: node not in self.names)
+        early = {x.source: self.name(x.source) for x in planned if isinstance(x.source, Node) and x.source in changed}
+        for to, number, source in planned:
+            if isinstance(source, Node):
+                self._change(self.at(to), early.get(source) or self.name(source), active)
             else:
                 index, begin = self.begin_rounds()
-                self._change(self.at(Slice(array, place, 1), index), self.load(source, index), active)
+                self._change(self.at(to, index), self.load(source, index), active)
                 self.end_rounds(index, begin, number)
-            del left[:number]
 
     def _change(self, there: str, value: str, active: str | None) -> None:
         if active is not None:
             old, truth = self.put(f"load {self.element}, ptr {there}, {self.align}"), self.vector("bool")
             value = self.put(f"select {truth} {active}, {self.element} {value}, {self.element} {old}")
         self.lines.append(f"  store {self.element} {value}, ptr {there}, {self.align}")
-
-    def _array_from(self, moves: list, early: dict[Node, str]) -> tuple[int, Slice | None]:
-        """How many of the first moves are from one array to another, and from where."""
-
-        def places(node: Node) -> dict[int, int]:
-            return {} if node in early or node in self.names else self.places.of.get(node, {})
-
-        to, first, node = moves[0]
-        for source, start in places(node).items():
-            step = places(moves[1][-1]).get(source, start) - start if len(moves) > 1 else 0
-            number = 0
-            while (
-                number < len(moves)
-                and moves[number][:2] == (to, first + number)
-                and places(moves[number][-1]).get(source) == start + step * number
-            ):
-                number += 1
-            if abs(step) == 1:
-                return number, Slice(source, start, step)
-        return 1, None
 
     def stored(self, loop: Loop, carried: list[int]) -> tuple[list[int], list[int]]:
         """Which carried values of a loop lie in memory, and which do not."""
