@@ -15,7 +15,7 @@ Once what is left is nearly full, levels are of no use: it is the `tail`, to be 
 
 Where motions touch each other, as stages of a step do, many unknowns touch the same others: all stages of a coordinate,
 or of a constraint.  Such a *group* is eliminated as a whole, one after another, the first stage first, and the graph
-is that of the groups.  Without constraints' own order of stages their pivots might vanish: they are those of a
+is that of the groups.  In the order of stages the pivots of multipliers do not vanish: they are those of a
 constraint, times those of a small matrix made from the tableau.
 
 All of this is done for a level at a time with sorted arrays.  The work is that of the elimination itself, so that dense
