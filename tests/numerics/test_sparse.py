@@ -41,6 +41,22 @@ def pattern(rods, beads, mass="diagonal", centre=False):
     return np.append(row, column[apart]), np.append(column, row[apart]), n, size
 
 
+def stages(rods, beads, number):
+    """The same for several stages, in which beads act on those that they are joined to: all stages on each other."""
+    n, k, rods = 3 * beads, len(rods), np.asarray(rods, int).reshape(-1, 2)
+    one, two = (3 * rods.T[:, :, None] + np.arange(3)).reshape(2, -1)
+    motion = np.arange(n)
+    coupled = np.stack([np.concatenate([motion, one, two]), np.concatenate([motion, two, one])])
+    touching = np.stack([np.tile(np.repeat(np.arange(k), 3), 2), np.concatenate([one, two])])
+    i, j = np.indices((number, number)).reshape(2, -1, 1)
+    among = (n * i + coupled[0]).ravel(), (n * j + coupled[1]).ravel()
+    i, j = np.indices((number - 1, number)).reshape(2, -1, 1)
+    along = (number * n + k * i + touching[0]).ravel(), (n * j + touching[1]).ravel()
+    rows, columns = (np.concatenate([among[m], along[m], along[1 - m]]) for m in (0, 1))
+    size = number * n + (number - 1) * k
+    return *np.divmod(np.unique(rows * size + columns), size), number * n, size
+
+
 def matrix(rows, columns, n, size, seed=0):
     """Near a symmetric one with positive masses, as close to the start of a step, but not symmetric."""
     random = np.random.default_rng(seed)
@@ -80,6 +96,8 @@ GRAPHS = {
     "blocks": pattern(*chain(20), mass="blocks"),
     "tridiagonal": pattern(*chain(20), mass="tridiagonal"),
     "centre of mass": pattern(*chain(20), centre=True),
+    "three stages": stages(*chain(14), 3),
+    "four stages": stages(*tree(7), 4),
     "no constraint": pattern([], 8, mass="blocks"),
 }
 
@@ -138,6 +156,18 @@ def test_size_of_the_work():
     assert longer.operations < 2.3 * bordered.operations
     assert set(bordered.order[-3:]) == {3999, 4000, 4001}
     assert analyse(*pattern(*net(16))).operations < 600 * 480
+
+
+def test_stages_that_are_coupled_do_not_fill_in():
+    """A chain that hangs from a point: multipliers do not wait for all motions; those of a constraint go in order."""
+    short, long = (analyse(*stages([(0, 0), *chain(beads)[0]], beads, 3)) for beads in (200, 400))
+    assert long.operations < 2.2 * short.operations
+    assert long.operations < 5000 * 400
+    assert long.levels <= 100
+    place, n = long.place, 9 * 400
+    multipliers = place[n:].reshape(2, 400)
+    assert np.mean(multipliers.max(axis=0) < place[:n].max()) > 0.9
+    assert np.all(multipliers[0] < multipliers[1])
 
 
 def test_an_entry_is_named_once():

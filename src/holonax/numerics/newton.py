@@ -258,9 +258,9 @@ MOST_DENSE = 6000
 def _check_size(rows: int) -> None:
     if rows > MOST_DENSE:
         raise InputError(
-            f"the equations of a step need a dense matrix of {rows} rows (at most {MOST_DENSE}): they are not sparse "
-            "in the order in which they are solved, as those of Lobatto and VPRK methods on long chains, whose stages "
-            "are coupled; Rattle, Kicked and the Euler methods solve sparse ones"
+            f"the equations of a step need a dense matrix of {rows} rows (at most {MOST_DENSE}): nearly every unknown "
+            "touches every other one, as in Lobatto and VPRK methods where all coordinates act on each other; Rattle, "
+            "Kicked and the Euler methods need no derivatives of forces"
         )
 
 

@@ -6,9 +6,17 @@ multiply-adds.  Unknowns that are no neighbours can be eliminated at the same ti
 unknowns, all of small degree $d$ (multiple minimum degree).  On a chain every second link goes in each level, which is
 cyclic reduction: $\log_2 k$ levels, and nothing but a link between the next ones is filled in.
 
-A multiplier must wait until all motions of its row are eliminated, for before that its pivot may be zero.  A row that
-touches all motions has the largest degree and ends up last.  Once what is left is nearly full, levels are of no use:
-it is the `tail`, to be treated as a dense matrix.
+A multiplier must wait until all motions of its row are eliminated, for before that its pivot may be zero.  Those of the
+row that was given are enough, not those that fill in.  Of a symmetric matrix with a positive definite $A$ let motions
+$E$ be eliminated, and multipliers that touch none but these.  The pivots of the multipliers are then those of
+$-C_E A_{EE}^{-1} C_E^T$, which has full rank; the pivot of a motion is at least what it is without multipliers.  So all
+of them keep away from zero, in any such order.  A row that touches all motions has the largest degree and ends up last.
+Once what is left is nearly full, levels are of no use: it is the `tail`, to be treated as a dense matrix.
+
+Where motions touch each other, as stages of a step do, many unknowns touch the same others: all stages of a coordinate,
+or of a constraint.  Such a *group* is eliminated as a whole, one after another, the first stage first, and the graph
+is that of the groups.  In the order of stages the pivots of multipliers do not vanish: they are those of a
+constraint, times those of a small matrix made from the tableau.
 
 All of this is done for a level at a time with sorted arrays.  The work is that of the elimination itself, so that dense
 rows cost no more here than there.
@@ -62,17 +70,76 @@ def elimination_levels(
     apart = rows != columns
     rows, columns = rows[apart].astype(np.int64), columns[apart].astype(np.int64)
     graph = np.unique(np.concatenate([rows * size + columns, columns * size + rows]))
-    alive = np.ones(size, bool)
+    coupled = bool(np.any((rows < motions) & (columns < motions)))
+    groups = _Groups(_alike(graph, motions, size) if coupled else np.arange(size))
+    graph, number = groups.graph(graph), len(groups.widths)
+    here, there = np.divmod(graph, number)
+    is_motion = groups.first < motions
+    waiting = ~is_motion[here] & is_motion[there]
+    waits_for = here[waiting], there[waiting]
+    alive = np.ones(number, bool)
     levels: list[Level] = []
     edges = 1
-    while (pivots := _choose(graph, alive, motions)).size:
+    while (pivots := _choose(graph, alive, waits_for, coupled)).size:
         alive[pivots] = False
         level, graph = _eliminate_level(graph, pivots, alive, edges)
-        edges += len(level.others)
-        levels.append(level)
-    used = _best_number(levels, int(np.count_nonzero(alive)), costs)
-    tail = [np.flatnonzero(alive), *(level.pivots for level in levels[used:])]
-    return levels[:used], np.sort(np.concatenate(tail))
+        new = groups.levels(level, edges) if coupled else [level]
+        edges += sum(len(level.others) for level in new)
+        levels += new
+    rest = np.flatnonzero(alive[groups.of])
+    used = _best_number(levels, len(rest), costs)
+    return levels[:used], np.sort(np.concatenate([rest, *(level.pivots for level in levels[used:])]))
+
+
+def _alike(graph: Indices, motions: int, size: int) -> Indices:
+    """For each unknown the number of its group: motions, or multipliers, that touch the same unknowns.
+
+    Sets are compared by the sums of random numbers; a group of unknowns that differ would cost time, nothing else.
+    """
+    here, there = np.divmod(graph, size)
+    kind = np.arange(size) < motions
+    own = np.random.default_rng(0).integers(2**63, size=size, dtype=np.uint64)
+    sums = np.where(kind, own, np.uint64(0))
+    np.add.at(sums, here, own[there])
+    _, first, group = np.unique(np.stack([kind, sums]), axis=1, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[group.ravel()]
+
+
+class _Groups:
+    """Unknowns in groups, which are numbered in the order of their first members."""
+
+    def __init__(self, of: Indices) -> None:
+        self.of = of
+        self.members = np.argsort(of, kind="stable")
+        self.widths = np.bincount(of)
+        self.begin = np.cumsum(self.widths) - self.widths
+        self.first = self.members[self.begin]
+
+    def graph(self, graph: Indices) -> Indices:
+        """Which groups touch each other."""
+        here, there = np.divmod(graph, len(self.of))
+        here, there = self.of[here], self.of[there]
+        apart = here != there
+        return np.unique(here[apart] * len(self.widths) + there[apart])
+
+    def levels(self, level: Level, edges: int) -> list[Level]:
+        """A level of groups as levels of unknowns: the first ones of all groups, then the second ones, ..."""
+        number = len(level.pivots)
+        owners = np.concatenate([np.arange(number), level.owners])
+        order = np.argsort(owners, kind="stable")  # before its neighbours, a group itself
+        owners, groups = owners[order], np.concatenate([level.pivots, level.others])[order]
+        widths = self.widths[groups]
+        within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
+        unknowns = self.members[np.repeat(self.begin[groups], widths) + within]
+        counts = np.bincount(owners, weights=widths, minlength=number).astype(np.int64)
+        begin, own = np.cumsum(counts) - counts, self.widths[level.pivots]
+        levels: list[Level] = []
+        for i in range(own.max()):
+            wide = own > i
+            start = begin[wide] + i
+            levels.append(_level(unknowns[start], unknowns, start + 1, counts[wide] - i - 1, edges))
+            edges += len(levels[-1].others)
+        return levels
 
 
 def _best_number(levels: list[Level], rest: int, costs: Costs) -> int:
@@ -82,20 +149,27 @@ def _best_number(levels: list[Level], rest: int, costs: Costs) -> int:
     return int(np.argmin(spent + left * (costs.dense_step + left * left)))
 
 
-def _choose(graph: Indices, alive: np.ndarray, motions: int) -> Indices:
-    """Unknowns of small degree that are no neighbours, in the order of their degrees; none where the tail begins."""
+def _choose(graph: Indices, alive: np.ndarray, waits_for: tuple[Indices, Indices], coupled: bool) -> Indices:
+    """Unknowns of small degree that are no neighbours, in the order of their degrees; none where the tail begins.
+
+    Of groups half of those that are able are small enough: otherwise the ends of a chain, which have fewer neighbours,
+    go one after another while its middle waits.
+    """
     size, left = len(alive), np.count_nonzero(alive)
     if left == 0:
         return np.zeros(0, np.int64)
     here, there = np.divmod(graph, size)
     degree = np.bincount(here, minlength=size)
-    waits = np.bincount(here[there < motions], minlength=size) > 0
-    waits[:motions] = False
+    multipliers, motions = waits_for
+    waits = np.bincount(multipliers[alive[motions]], minlength=size) > 0
     able = np.flatnonzero(alive & ~waits)
     lowest = degree[able].min()
     if lowest > FULL * left:
         return np.zeros(0, np.int64)
-    able = able[degree[able] <= lowest + lowest // 2 + 1]
+    largest = lowest + lowest // 2 + 1
+    if coupled:
+        largest = max(largest, np.median(degree[able]))
+    able = able[degree[able] <= largest]
     able = able[np.argsort(degree[able], kind="stable")]
     chosen = _apart(able, here, there, size)
     return chosen[np.argsort(degree[chosen], kind="stable")]
@@ -121,17 +195,26 @@ def _apart(candidates: Indices, here: Indices, there: Indices, size: int) -> Ind
 
 
 def _eliminate_level(graph: Indices, pivots: Indices, alive: np.ndarray, edges: int) -> tuple[Level, Indices]:
-    """The level, and the graph of what is left; `edges` is the number of the first edge.
-
-    The edges of pivots of the same degree form a table with a row for each of the neighbours.
-    """
+    """The level, and the graph of what is left; `edges` is the number of the first edge."""
     size = len(alive)
     begin = np.searchsorted(graph, pivots * size)
     degrees = np.searchsorted(graph, (pivots + 1) * size) - begin
+    here, there = np.divmod(graph, size)
+    level = _level(pivots, there, begin, degrees, edges)
+    one, two = level.others[level.first - edges], level.others[level.second - edges]
+    kept = graph[alive[here] & alive[there]]
+    return level, np.unique(np.concatenate([kept, one * size + two, two * size + one]))
+
+
+def _level(pivots: Indices, neighbours: Indices, begin: Indices, degrees: Indices, edges: int) -> Level:
+    """The level of pivots whose later neighbours begin at these places; `edges` is the number of the first edge.
+
+    The edges of pivots of the same degree form a table with a row for each of the neighbours.
+    """
     owners, others, first, second = [], [], [], []
     for degree in np.unique(degrees):
         members = np.flatnonzero(degrees == degree)
-        table = graph[begin[members] + np.arange(degree)[:, None]] % size
+        table = neighbours[begin[members] + np.arange(degree)[:, None]]
         number = edges + np.arange(table.size).reshape(table.shape)
         edges += table.size
         left, right = np.triu_indices(degree, 1)
@@ -139,9 +222,4 @@ def _eliminate_level(graph: Indices, pivots: Indices, alive: np.ndarray, edges: 
         others.append(table.ravel())
         first.append(number[left].ravel())
         second.append(number[right].ravel())
-    level = Level(pivots, *map(np.concatenate, (owners, others, first, second)))
-    here, there = np.divmod(graph, size)
-    start = edges - len(level.others)
-    one, two = level.others[level.first - start], level.others[level.second - start]
-    kept = graph[alive[here] & alive[there]]
-    return level, np.unique(np.concatenate([kept, one * size + two, two * size + one]))
+    return Level(pivots, *map(np.concatenate, (owners, others, first, second)))
