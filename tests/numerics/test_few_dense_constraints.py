@@ -142,6 +142,7 @@ def test_products_of_an_elimination_are_counted_before_they_are_listed(monkeypat
 
 
 @pytest.mark.study
+@pytest.mark.filterwarnings("ignore:the 'llvm' engine cannot translate")  # that is what is meant
 @pytest.mark.parametrize("mass", ["diagonal", "blocks"])
 @pytest.mark.parametrize("method", [hx.EulerA(), hx.Rattle(), hx.Langevin(1.0, 1.0)], ids=str)
 def test_paths_with_a_loop_in_the_constraint(method, mass):
