@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import OrderedDict
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import pytest
 
 import holonax as hx
 from holonax import compiler, engines
+from holonax.cache import arrays as kept_arrays
 from holonax.cache import files, versions
 from holonax.cache.files import Cache, user_cache
 from holonax.cache.identity import NamelessError, name_of_values
@@ -131,6 +133,7 @@ def test_where_jacobians_have_entries_is_kept(cache, monkeypatch):
     """So that the next process need not import the library that finds it."""
 
     def found(function):
+        monkeypatch.setattr(kept_arrays, "_found", OrderedDict())  # as another process has it
         traced = jax.make_jaxpr(function)(np.ones(5))
         places = structure.pattern(traced.jaxpr, traced.consts)
         return places and [*places, *vars(structure.colour(*places, (4, 5))).values()]

@@ -1,5 +1,7 @@
 """Bad input: no silence, no error from the depths, no hang.  A share here; `make campaign` runs and counts all."""
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import campaign
@@ -54,3 +56,18 @@ def test_the_user_s_own_error_stays_the_cause():
     ) as caught:
         hx.start(hx.System(lagrangian), q=[1.0])
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "said"),
+    [
+        (lambda q: q[jnp.nonzero(q > 0)[0]], "must not depend on the state"),
+        (lambda q: q[q > 0], "must not depend on the state"),
+        (lambda q: q[0] if q[1] > 0 else q[2], "jnp.where instead of if"),
+        (lambda q: q[np.array([0, 6000])], "index 6000 is out of bounds for axis 0 with size 6000"),
+    ],
+    ids=["nonzero", "mask", "if", "index"],
+)
+def test_patterns_that_depend_on_the_state_and_indices_out_of_range(constraint, said):
+    with pytest.raises(hx.InputError, match=said):
+        hx.start(hx.System(lambda q, v: 0.5 * v @ v, constraint, n=6000), np.ones(6000))

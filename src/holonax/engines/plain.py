@@ -82,12 +82,13 @@ class PlainRunner(Runner):
         """A step of one path."""
         state = State(*(np.zeros((1, n), self.dtype) for _ in range(3)))
         one = jax.tree.map(lambda x: x[0], begin(state, self.outcomes))
-        h, word = jnp.zeros((), self.dtype), jnp.zeros(2, jnp.uint32)
+        word = jnp.zeros(2, jnp.uint32)
 
-        def step(track: Track, values: dict[str, Array]) -> Track:
+        def step(track: Track, values: dict[str, Array], h: Array) -> Track:
             return advance(self.system.given(values), self.method, track, word, word, jnp.int32(0), h)
 
-        return jax.make_jaxpr(step)(one, kinds(self.system.parameters, n, self.dtype)).jaxpr
+        values = kinds(self.system.parameters, n, self.dtype)
+        return jax.make_jaxpr(step)(one, values, jnp.zeros((), self.dtype)).jaxpr  # known to be 0, h would fold away
 
     def begin(self, states: State, parameters: Mapping[str, Any], fate: Fate | None = None) -> Carried:
         """Paths at their start, or on their way."""

@@ -23,6 +23,9 @@ TRACED = (
 )
 """What JAX raises where a number is wanted that is not known yet."""
 
+_BY_VALUES = re.compile(r"\b(nonzero|flatnonzero|argwhere|unique|compress|extract)\(")
+"""Functions of NumPy whose results are as long as values say."""
+
 _PACKAGES = Path(jax.__file__).parent.parent
 _OURS = Path(__file__).parent.parent
 _LIBRARIES = tuple(map(str, (_PACKAGES / "jax", _PACKAGES / "jaxlib", Path(np.__file__).parent, _OURS)))
@@ -61,6 +64,9 @@ def hint(error: Exception) -> str:
     """What to write instead, where a function does what JAX cannot follow; empty where that is not it."""
     frame = _frame(error)
     code = _code(frame) if frame is not None else ""
+    masked = isinstance(error, jax.errors.NonConcreteBooleanIndexError)
+    if masked or (isinstance(error, TRACED) and _BY_VALUES.search(code)):
+        return "how many entries there are must not depend on the state: keep all, and use jnp.where(condition, x, 0)"
     if not isinstance(error, TypeError):
         return ""
     if (found := re.search(r"\b(math|np|numpy)\.(?:\w+\.)*(\w+)", code)) is not None:

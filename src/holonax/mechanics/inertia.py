@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from holonax.mechanics.system import System
+from holonax.numerics.linear import constant_value
 from holonax.numerics.structure import WORTHWHILE, pattern
 
 
@@ -32,9 +33,15 @@ def root_of_mass(system: System, q: Array) -> Root:
 
 
 def diagonal_mass(system: System, q: Array, v: Array) -> Array | None:
-    """The diagonal of the mass matrix of a large system, if there is nothing beside it."""
+    """The diagonal of the mass matrix, if it is seen that there is nothing beside it.
+
+    Of a small system that is looked up, if the mass is constant; of a large one it is told by the pattern.
+    """
     if q.size < WORTHWHILE:
-        return None
+        known = constant_value(lambda v: jax.jacfwd(lambda u: system.momentum(q, u))(v), v)
+        if known is None or np.count_nonzero(known) > np.count_nonzero(np.diagonal(known)):
+            return None
+        return jnp.asarray(np.diagonal(known), v.dtype)
     traced = jax.make_jaxpr(lambda v: system.momentum(q, v))(v)
     found = pattern(traced.jaxpr, traced.consts)
     if found is None or not np.array_equal(*found):

@@ -32,7 +32,7 @@ class Rank(NamedTuple):
 
 
 class Dense(NamedTuple):
-    """Both matrices, $g'$ and $L_{vv}$; of a diagonal one of a large system the diagonal alone."""
+    """Both matrices, $g'$ and $L_{vv}$."""
 
     G: Any
     M: Any
@@ -42,13 +42,9 @@ class Dense(NamedTuple):
         G, M = self
         there = np.isfinite(G).all(axis=(1, 2))
         slopes = np.where(there[:, None, None], G, 1.0)
-        if M.ndim == 2:
-            finite = np.isfinite(M).all(axis=1)
-            known = masses = np.where(finite[:, None], M, 1.0)
-        else:
-            finite = np.isfinite(M).all(axis=(1, 2))
-            known = np.where(finite[:, None, None], M, np.eye(M.shape[-1]))
-            masses = np.diagonal(known, axis1=1, axis2=2)
+        finite = np.isfinite(M).all(axis=(1, 2))
+        known = np.where(finite[:, None, None], M, np.eye(M.shape[-1]))
+        masses = np.diagonal(known, axis1=1, axis2=2)
         if np.count_nonzero(known) == np.count_nonzero(masses):  # a factorisation would take long if there are many
             mass = np.where(np.all(masses != 0.0, axis=1), 1.0, 0.0)
             both = slopes @ np.swapaxes(slopes / np.where(masses == 0.0, 1.0, masses)[:, None], 1, 2)
@@ -57,6 +53,22 @@ class Dense(NamedTuple):
             known = np.where((mass > 0.0)[:, None, None], known, np.eye(M.shape[-1]))
             both = slopes @ np.linalg.solve(known, np.swapaxes(slopes, 1, 2))
         return Rank(mass, conditioning(slopes), conditioning(both), sizes(G), finite, there)
+
+
+class Bordered(NamedTuple):
+    """Few dense constraints on many coordinates: $g'$, $g' L_{vv}^{-1} g'^T$, and how far the mass is from singular."""
+
+    G: Any
+    both: Any
+    margins: Any
+
+    def rank(self) -> Rank:
+        """Of all paths."""
+        there, finite = np.isfinite(self.G).all(axis=(1, 2)), np.isfinite(self.margins).all(axis=1)
+        mass = np.min(np.where(finite[:, None], self.margins, 1.0), axis=1, initial=1.0)
+        known = np.isfinite(self.both).all(axis=(1, 2))[:, None, None]
+        slopes, both = np.where(there[:, None, None], self.G, 1.0), np.where(known, self.both, 1.0)
+        return Rank(mass, conditioning(slopes), conditioning(both), sizes(self.G), finite, there)
 
 
 class Sparse(NamedTuple):
@@ -74,7 +86,7 @@ class Sparse(NamedTuple):
         return Rank(motions, multipliers, multipliers, self.gradients, finite, there, "pivots", difference)
 
 
-def jacobian(system: System, q: Array, v: Array) -> Dense | Sparse:
+def jacobian(system: System, q: Array, v: Array) -> Dense | Bordered | Sparse:
     """Of the equations of the projection step, dense or sparse as Newton would have it."""
     n = q.shape[0]
 
@@ -85,8 +97,11 @@ def jacobian(system: System, q: Array, v: Array) -> Dense | Sparse:
     traced = jax.make_jaxpr(parts)(x)
     sketch = Sketch(traced.jaxpr, traced.consts, n)
     if (structure := sketch.structure) is None:
-        masses = jax.jvp(lambda v: system.momentum(q, v), (v,), (jnp.ones_like(v),))[1]
-        return Dense(jax.jacfwd(system.g)(q), masses if sketch.diagonal else system.mass(q, v))
+        G = jax.jacrev(system.g)(q)
+        if sketch.mass is None:
+            return Dense(G, system.mass(q, v))
+        mass = sketch.mass(lambda v: system.momentum(q, v), v)
+        return Bordered(G, G @ mass.solve(G.T), mass.margins)
     elimination = SparseElimination(parts, x, structure, n)
     margins = elimination.margins(x)
     constraints = structure.constraints

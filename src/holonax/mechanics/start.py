@@ -18,7 +18,7 @@ from holonax.inputs.parameters import Values
 from holonax.mechanics.closures import QUICKLY, keep_up, remembered
 from holonax.mechanics.good_starts import good_starts, is_made
 from holonax.mechanics.projection import project_momentum, project_position
-from holonax.mechanics.rank import Dense, Rank, Sparse, jacobian, sizes
+from holonax.mechanics.rank import Bordered, Dense, Rank, Sparse, jacobian, sizes
 from holonax.mechanics.redundancy import distance_from_implied, without_redundant
 from holonax.mechanics.system import State, System
 from holonax.numerics.independent_rows import LARGEST_GROUP
@@ -218,7 +218,7 @@ class _Point(NamedTuple):
     g: Any
     implied: Any
     hidden: Any
-    jacobian: Dense | Sparse
+    jacobian: Dense | Bordered | Sparse
     potentials: Any
     force: Any
     status: Any

@@ -8,13 +8,14 @@ $$ \begin{pmatrix} A & B \\ C & D \end{pmatrix} \begin{pmatrix} \delta V \\ \del
 
 where $S = D - C A^{-1} B$ is the Schur complement: $g'(q_1) M^{-1} g'(q_0)^T$ for a step with one multiplier per
 constraint.  Where $A$ and $B$ do not depend on the unknowns, as with a constant mass, $A$ is factorised once, and the
-derivatives that an iteration takes are as many as there are multipliers.
+derivatives that an iteration takes are as many as there are multipliers.  Where the mass of many coordinates has few
+entries it is never a matrix (`Mass`), and $S$ is the only matrix that is factorised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,14 +33,39 @@ then forgets, in some programs, by which convention LAPACK is called ("No regist
 Solve = Callable[[Array], Array]
 
 
+class MassFactors(NamedTuple):
+    """How to divide a vector, or the columns of a matrix, by a mass; its diagonal, and how singular it is.
+
+    `margins` are the pivots over the sum of the magnitudes that they are the difference of.
+    """
+
+    solve: Solve
+    singular: Array
+    diagonal: Array
+    margins: Array
+
+
+Mass = Callable[[Callable[[Array], Array], Array], MassFactors]
+"""Factors of the derivative of momenta with respect to motions, given these functions and where it is taken."""
+
+
+def factors_of_diagonal(momenta: Callable[[Array], Array], v: Array) -> MassFactors:
+    """Of momenta each of which depends on its own motion only."""
+    own = jax.jvp(momenta, (v,), (jnp.ones_like(v),))[1]
+    none = own == 0.0
+    return MassFactors(lambda b: (b.T / own).T, jnp.any(none), own, jnp.where(none, 0.0, own / own))
+
+
 class Elimination:
     """Updates and pivots of equations in parts: the rows of the `motions`, which are the first unknowns, come first."""
 
-    def __init__(self, parts: Callable[[Array], list[Array]], x0: Array, motions: int, diagonal: bool = False) -> None:
-        """Where A is known to be `diagonal` it is not made as a matrix."""
-        self.diagonal = diagonal
+    def __init__(
+        self, parts: Callable[[Array], list[Array]], x0: Array, motions: int, mass: Mass | None = None
+    ) -> None:
+        """Where A has a `mass` it is not made as a matrix."""
+        self.mass = mass
         self.parts, self.motions, self.multipliers = parts, motions, x0.size - motions
-        self.fixed = self._fixed(x0) if is_linear(lambda x: parts(x)[0], x0) else None
+        self.fixed = self._eliminated(x0) if is_linear(lambda x: parts(x)[0], x0) else None
 
     def residual(self, x: Array) -> Array:
         """All rows."""
@@ -49,8 +75,8 @@ class Elimination:
         """The same multipliers, and no motion."""
         return x.at[: self.motions].set(0.0)
 
-    def _fixed(self, x0: Array) -> tuple[Solve, Array, Array, Array]:
-        """How to divide by A, $A^{-1} B$, whether A is singular, and its diagonal: the same in all iterations."""
+    def _eliminated(self, x0: Array) -> tuple[Solve, Array, Array, Array]:
+        """How to divide by A, $A^{-1} B$, whether A is singular, and its diagonal."""
         n = self.motions
 
         def momenta(x: Array) -> Array:
@@ -59,9 +85,9 @@ class Elimination:
         def beside(y: Array) -> Array:
             return momenta(jnp.append(x0[:n], y))
 
-        if self.diagonal:
-            own = jax.jvp(lambda v: momenta(jnp.append(v, x0[n:])), (x0[:n],), (jnp.ones_like(x0[:n]),))[1]
-            return lambda b: b / own, (jax.jacfwd(beside)(x0[n:]).T / own).T, jnp.any(own == 0.0), own
+        if self.mass is not None:
+            solve, singular, own, _ = self.mass(lambda v: momenta(jnp.append(v, x0[n:])), x0[:n])
+            return solve, solve(jax.jacfwd(beside)(x0[n:])), singular, own
         known = constant_value(lambda x: jax.jacfwd(momenta)(x)[:, :n], x0)
         if known is None:
             both = jax.jacfwd(momenta)(x0)
@@ -79,7 +105,7 @@ class Elimination:
     def update(self, x: Array, value: Array) -> tuple[Array, Array, Array, Array]:
         """What to add to the unknowns, whether that is singular, the signs of the pivots of S, the diagonal of A."""
         n, k = self.motions, self.multipliers
-        if self.fixed is None:
+        if self.fixed is None and self.mass is None:
             jacobian = jax.jacfwd(self.residual)(x)
             solve, singular = factorize(jacobian[:n, :n])
             columns = _each_column(solve, jnp.append(jacobian[:n, n:], value[:n, None], axis=1))
@@ -88,7 +114,7 @@ class Elimination:
             through = jacobian[n:, :n] @ first
             masses = jnp.diagonal(jacobian)[:n]
         else:
-            solve, across, singular, masses = self.fixed
+            solve, across, singular, masses = self.fixed or self._eliminated(x)
             first = solve(value[:n])
             directions = jnp.block([[-across.T, jnp.eye(k, dtype=x.dtype)], [first, jnp.zeros(k, x.dtype)]])
             pushed = jax.vmap(lambda d: jax.jvp(self._constraints, (x,), (d,))[1])(directions).T
@@ -141,10 +167,24 @@ def _depends(jaxpr: Any, arguments: list[bool], constants: list[bool] | None = N
     marked |= {v for v, m in zip(jaxpr.constvars, constants or [False] * len(jaxpr.constvars), strict=True) if m}
     for equation in jaxpr.eqns:
         inputs = [not isinstance(x, Literal) and x in marked for x in equation.invars]
-        inner = equation.params.get("jaxpr") if equation.primitive.name in ("jit", "pjit") else None
-        outputs = _depends(inner.jaxpr, inputs) if inner is not None else [any(inputs)] * len(equation.outvars)
+        outputs = _outputs_depend(equation, inputs)
         marked |= {v for v, m in zip(equation.outvars, outputs, strict=True) if m}
     return [not isinstance(x, Literal) and x in marked for x in jaxpr.outvars]
+
+
+def _outputs_depend(equation: Any, inputs: list[bool]) -> list[bool]:
+    name, parameters = equation.primitive.name, equation.params
+    if name in ("jit", "pjit"):
+        return _depends(parameters["jaxpr"].jaxpr, inputs)
+    if name != "scan":
+        return [any(inputs)] * len(equation.outvars)
+    # What a loop carries depends on what it carried: to and fro until nothing is added.
+    first, carried = parameters["num_consts"], parameters["num_carry"]
+    outputs = _depends(parameters["jaxpr"].jaxpr, inputs)
+    ahead = [a or b for a, b in zip(inputs[first:], outputs[:carried], strict=False)]
+    if ahead == inputs[first : first + carried]:
+        return outputs
+    return _outputs_depend(equation, [*inputs[:first], *ahead, *inputs[first + carried :]])
 
 
 def factorize(matrix: Array, inline: int = INLINE_UNKNOWNS) -> tuple[Callable[[Array], Array], Array]:

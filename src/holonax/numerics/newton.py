@@ -226,9 +226,9 @@ def _root(x: Array, *constants: Array, equations: Jaxpr, newton: Newton, motions
 
     structure = sketch.structure
     if structure is None:
-        _check_size(x.size - motions if sketch.diagonal else motions)
+        _check_size(motions if sketch.mass is None else x.size - motions)
     elimination = (
-        Elimination(residual, x, motions, sketch.diagonal)
+        Elimination(residual, x, motions, sketch.mass)
         if structure is None
         else SparseElimination(residual, x, structure, motions)
     )

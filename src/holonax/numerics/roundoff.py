@@ -20,7 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 SOLVED = 8.0
@@ -37,7 +37,7 @@ _SAME_FOR_MAGNITUDES = MOVES | {
 }  # fmt: skip
 """Of one argument: what happens to values happens to their magnitudes."""
 
-_AS_A_WHOLE = {"custom_linear_solve", "cond", "scan", "while"}
+_AS_A_WHOLE = {"custom_linear_solve", "cond", "while"}
 """What must not see one of its arguments vary alone: a matrix in several forms, or programs that hold one."""
 
 
@@ -102,6 +102,8 @@ def _rule(equation: Any, values: tuple, sizes: tuple) -> list[tuple[Any, Any]]:
     if (inner := _called(equation)) is not None:
         jaxpr, constants = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, ())
         return list(zip(*_run(jaxpr, [*map(_fresh, constants)], [*zip(values, sizes, strict=True)]), strict=True))
+    if name == "scan":
+        return _scan(parameters, values, sizes)
     results = equation.primitive.bind(*values, **parameters)
     outputs = list(results) if equation.primitive.multiple_results else [results]
     if not any(map(_is_float, outputs)):
@@ -128,6 +130,23 @@ def _rule(equation: Any, values: tuple, sizes: tuple) -> list[tuple[Any, Any]]:
         for i, change in enumerate(_change(same, values, sizes, together)):
             total[i] = total[i] + jnp.abs(change) if _is_float(outputs[i]) else total[i]
     return list(zip(outputs, total, strict=True))
+
+
+def _scan(parameters: dict[str, Any], values: tuple, sizes: tuple) -> list[tuple[Any, Any]]:
+    """Magnitudes go through the loop beside the values: a sum in a loop cancels as any other does."""
+    program, fixed, carried = parameters["jaxpr"], parameters["num_consts"], parameters["num_carry"]
+    every = list(zip(values, sizes, strict=True))
+    begin, along = every[fixed : fixed + carried], every[fixed + carried :]
+
+    def once(carry: list, items: list) -> tuple[list, list]:
+        arguments = [*every[:fixed], *carry, *items]
+        results = list(zip(*_run(program.jaxpr, [*map(_fresh, program.consts)], arguments), strict=True))
+        ahead = [(x, size.astype(old.dtype)) for (x, size), (_, old) in zip(results, carry, strict=False)]
+        return ahead, results[carried:]
+
+    options = {name: parameters[name] for name in ("length", "reverse", "unroll")}
+    end, collected = lax.scan(once, begin, along, **options)
+    return [*end, *collected]
 
 
 def _change(function: Any, values: tuple, sizes: tuple, places: list[int]) -> tuple:

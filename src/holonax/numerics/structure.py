@@ -22,7 +22,7 @@ from jax.custom_batching import custom_vmap
 from jax.extend.core import Jaxpr
 
 from holonax.cache.arrays import recalled
-from holonax.numerics.linear import is_linear
+from holonax.numerics.linear import Mass, MassFactors, factors_of_diagonal, is_linear
 from holonax.numerics.slicing import slice_of
 from holonax.numerics.sparse import EliminationPlan, analyse
 
@@ -45,6 +45,12 @@ class ColouredRows:
     number: int
     backwards: bool
 
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        """Where the diagonal is among the entries."""
+        own = np.flatnonzero(self.rows == self.columns)
+        return own[np.argsort(self.rows[own])]
+
     def entries(self, function: Callable[[Array], Array], x: Array) -> Array:
         """Of the Jacobian of a function with these rows, in the order of `rows` and `columns`."""
         seeds = np.asarray(self.colours == np.arange(self.number)[:, None], x.dtype)
@@ -66,18 +72,31 @@ class Structure:
     constraints: ColouredRows
     plan: EliminationPlan
 
-    @cached_property
-    def masses(self) -> np.ndarray:
-        """Where the diagonal of the rows of the motions is among the entries."""
-        own = np.flatnonzero(self.momenta.rows == self.momenta.columns)
-        return own[np.argsort(self.momenta.rows[own])]
-
     def solve(self, linear: Callable[[Array], Array], b: Array) -> Array:
         """The x at which a linear function with this Jacobian is b; for derivatives, backwards too."""
         n, zero = self.plan.motions, jnp.zeros_like(b)
         blocks = [(self.momenta, slice(None, n)), (self.constraints, slice(n, None))]
         entries = [block.entries(_part(linear, rows), zero) for block, rows in blocks]
         return self.plan.factorize(jnp.concatenate(entries)).solve(b)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SparseMass:
+    """The factors of a mass with few entries, as `holonax.numerics.linear.Mass` has them."""
+
+    entries: ColouredRows
+    plan: EliminationPlan
+
+    def __call__(self, momenta: Callable[[Array], Array], v: Array) -> MassFactors:
+        """The last axis of all factors stands for columns, so that all columns are divided at once."""
+        entries = self.entries.entries(momenta, v)
+        factors = self.plan.factorize(entries[:, None])
+
+        def solve(b: Array) -> Array:
+            return factors.solve(b) if b.ndim == 2 else factors.solve(b[:, None])[:, 0]
+
+        return MassFactors(solve, factors.singular[0], entries[self.entries.diagonal], factors.margins[:, 0])
 
 
 def _part(function: Callable[[Array], Array], rows: slice) -> Callable[[Array], Array]:
@@ -104,13 +123,22 @@ class Sketch:
         """Of the entries of the Jacobian; None if there are few unknowns, or it cannot be told."""
         return None if self.size < WORTHWHILE else pattern(self.jaxpr, self.constants)
 
-    @property
-    def diagonal(self) -> bool:
-        """Whether the row of a motion has no derivative with respect to another one, as is known of large systems."""
+    @cached_property
+    def mass(self) -> Mass | None:
+        """How to divide by the mass without making a matrix of it; None where it is small, dense or not known."""
         if self.places is None:
-            return False
-        rows, columns = self.places
-        return not np.any((rows < self.motions) & (columns < self.motions) & (rows != columns))
+            return None
+        (rows, columns), n = self.places, self.motions
+        own = (rows < n) & (columns < n)
+        rows, columns = rows[own], columns[own]
+        if np.array_equal(rows, columns):
+            return factors_of_diagonal
+        products = np.sum(np.bincount(columns, minlength=n).astype(float) ** 2)
+        if np.count_nonzero(rows == columns) < n or PER_OPERATION * products > n**2:
+            return None
+        coloured = colour(rows, columns, (n, n))
+        plan = analyse(rows, columns, n, n)
+        return SparseMass(coloured, plan) if PER_OPERATION * max(coloured.number * n, plan.operations) < n**2 else None
 
     @cached_property
     def structure(self) -> Structure | None:
@@ -215,7 +243,7 @@ class SparseElimination:
     def update(self, x: Array, value: Array) -> tuple[Array, Array, Array, Array]:
         """What to add to the unknowns, whether that is singular, signs of the pivots of the multipliers, and masses."""
         entries = self._entries(x)
-        return *_paths_last(self._solve)(entries, value), entries[self.structure.masses]
+        return *_paths_last(self._solve)(entries, value), entries[self.structure.momenta.diagonal]
 
     def margins(self, x: Array) -> Array:
         """Pivots of all unknowns over the sum of the magnitudes that they are the difference of."""

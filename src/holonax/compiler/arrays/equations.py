@@ -194,6 +194,9 @@ class Rows:
 
     def _analysed(self, matrix: Group, motions: int) -> EliminationTape:
         size = int(matrix.rows.max()) + 1 if len(matrix.rows) else 0
+        least = _least_products(matrix, motions, size)
+        if least > MOST_PRODUCTS:  # seen before the lists are made, which would fill the memory
+            raise Untranslatable(f"equations whose solution takes at least {least} products")
         tape = elimination_tape(matrix.rows, matrix.columns, motions, size)
         if tape.operations > MOST_PRODUCTS:
             raise Untranslatable(f"equations whose solution takes {tape.operations} products")
@@ -217,6 +220,14 @@ class Rows:
         unsolved = t.combined("or", t.operation("not", solved))
         largest = t.combined("maximum", absolute)
         return {"alive": t.alive, "unsolved": _stored(unsolved), "largest": _stored(largest), "most": most}
+
+
+def _least_products(matrix: Group, motions: int, size: int) -> int:
+    """Of the elimination of the motions, without fill-in: each couples the multipliers that it touches."""
+    moving_row, moving_column = matrix.rows < motions, matrix.columns < motions
+    below = np.bincount(matrix.columns[moving_column & ~moving_row], minlength=size)
+    beside = np.bincount(matrix.rows[moving_row & ~moving_column], minlength=size)
+    return int(below @ beside)
 
 
 def _diagonal(matrix: Group, size: int) -> Ref | None:

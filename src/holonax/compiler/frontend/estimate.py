@@ -20,14 +20,17 @@ from holonax.numerics.linear import is_linear
 from holonax.numerics.newton import root_p
 from holonax.numerics.roundoff import MOVES, MOVES_BY_INDEX
 
-SECONDS = 1e-4
-"""For an operation, from Python to machine code, on one core of a few years' age."""
+SECONDS, SECONDS_OF_PIVOTS = 4e-5, 2e-5
+"""For an operation, from Python to machine code, and for the square of the number of unknowns, on one busy core."""
+
+PATIENCE = 5.5
+"""Seconds of compiling beyond which a program of loops over arrays is made instead, where there can be one."""
 
 HOPELESS = 4
 """Estimates above so many times the limit are believed."""
 
 MOST_UNKNOWNS = 600
-"""Of one system of equations: choosing pivots takes time that grows with the square of it."""
+"""Of one system of equations: the seconds that its pivots take are believed above."""
 
 _WITHOUT_OPERATIONS = MOVES | MOVES_BY_INDEX | {"concatenate", "iota", "pad", "split", "stack", "unstack"}
 """Primitives that arrange numbers and compute none."""
@@ -36,6 +39,11 @@ _WITHOUT_OPERATIONS = MOVES | MOVES_BY_INDEX | {"concatenate", "iota", "pad", "s
 def estimated_operations(jaxpr: Jaxpr) -> int:
     """Of a traced program."""
     return 2 * sum(map(_of_one, jaxpr.eqns))
+
+
+def expected_seconds(operations: int, unknowns: int) -> float:
+    """Until a program is compiled: fitted to chains of 40 to 100 beads, grows with their length for every method."""
+    return SECONDS * operations + SECONDS_OF_PIVOTS * unknowns**2
 
 
 def most_unknowns(jaxpr: Jaxpr) -> int:

@@ -17,7 +17,13 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from holonax.compiler.frontend import factors, indexing, newton, primitives, tables  # noqa: F401 - they register translations
-from holonax.compiler.frontend.estimate import MOST_UNKNOWNS, SECONDS, estimated_operations, most_unknowns
+from holonax.compiler.frontend.estimate import (
+    MOST_UNKNOWNS,
+    PATIENCE,
+    estimated_operations,
+    expected_seconds,
+    most_unknowns,
+)
 from holonax.compiler.frontend.translate import array_of, conditional, look, translate_closed
 from holonax.compiler.ir.graph import Build, Loop, Node, Role, TooLong
 from holonax.compiler.ir.program import Inputs, Program
@@ -72,14 +78,17 @@ def trace(
 def refuse_hopeless(traced: Traced, target: Target, times: float) -> int:
     """Give up before the work is done where it would be in vain; say how long it will take otherwise.
 
-    It is in vain where so many times the operations are expected that the target takes.  The number that is expected.
+    It is in vain where so many times the operations are expected that the target takes, or so many times the seconds
+    that users wait.  The number that is expected.
     """
     jaxpr = traced.ahead.jaxpr
     if (unknowns := most_unknowns(jaxpr)) > MOST_UNKNOWNS:
         raise TooLong(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
     if (expected := estimated_operations(jaxpr)) > times * target.most:
         raise TooLong(f"a program of about {expected} operations (its limit is {target.most})")
-    note(f"compiling about {expected} operations, about {expected * SECONDS:.0f} s", seconds=expected * SECONDS)
+    if (seconds := expected_seconds(expected, unknowns)) > times * PATIENCE:
+        raise TooLong(f"a program of about {expected} operations and equations of {unknowns} unknowns")
+    note(f"compiling about {expected} operations, about {seconds:.0f} s", seconds=seconds)
     return expected
 
 

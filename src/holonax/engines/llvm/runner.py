@@ -204,9 +204,12 @@ def _compiled(kept: StepCache, system: System, method: Method, n: int, dtype: st
     try:
         runner = ArrayRunner(system, method, n, dtype, reason, kept)
         runner.check_translatable()
-    except Untranslatable:
+    except Untranslatable as in_arrays:
         if system.recipes:
             raise
-        return runner_of(compile_step(system, method, n, dtype, TARGET), kept)
+        try:
+            return runner_of(compile_step(system, method, n, dtype, TARGET), kept)
+        except TooLong:
+            raise in_arrays from None  # the system is large: what hinders it are the loops
     kept.keep(_KERNEL, {_REASON: reason}, [])
     return runner
