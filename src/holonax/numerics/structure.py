@@ -149,7 +149,9 @@ class Sketch:
         n, k = self.motions, size - self.motions
         if np.count_nonzero((rows == columns) & (rows < n)) < n:
             return None  # a mass with zeros on its diagonal needs exchanges of rows, which only dense elimination makes
-        dense = max(k**3 / 3 + n * k, n**2) if self.diagonal else size**3 / 3
+        motions = (rows < n) & (columns < n)
+        uncoupled = np.array_equal(rows[motions], columns[motions])
+        dense = max(k**3 / 3 + n * k, n**2) if uncoupled else size**3 / 3
         products = np.sum(np.bincount(columns, minlength=size)[:n].astype(float) ** 2)  # of what the motions touch
         if PER_OPERATION * products > dense:
             return None
