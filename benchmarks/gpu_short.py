@@ -29,7 +29,7 @@ from holonax.simulation.recording import Recorder
 ENTRY = hx.systems.pendulum()
 SIZES = ((2**20, 1000), (2**24, 256), (2**16, 1000), (2**10, 1000))
 REPEATS = 9
-CHUNKS, WORKERS = (2**16, 2**17, 2**18, 2**19), (4, 8, 16)
+CHUNKS, WORKERS, RUNNING = (2**15, 2**16, 2**17, 2**18), (4, 8), (1, 2, 3, 8)
 
 
 def program(dtype: str = "float64") -> CudaRunner:
@@ -122,13 +122,15 @@ def timeline(paths: int, steps: int) -> str:
 
 
 def sweep(paths: int, steps: int, kernel: float) -> None:
-    """Fractions of the kernel's speed by sizes of chunks and workers."""
+    """Fractions of the kernel's speed by sizes of chunks, workers, and kernels that run at a time."""
     made = program()
-    before = made.chunk, made.workers
-    for made.chunk, made.workers in product(CHUNKS, WORKERS):
+    before = made.chunk, made.workers, made.running
+    for made.chunk, made.workers, running in product(CHUNKS, WORKERS, RUNNING):
+        made.running = threading.Semaphore(running)
         ratio = kernel / statistics.median(end_to_end(paths, steps))
-        print(f"  2^{np.log2(paths):g} x {steps}, chunks of 2^{np.log2(made.chunk):g}, {made.workers:2}: {ratio:.3f}")
-    made.chunk, made.workers = before
+        size = f"chunks of 2^{np.log2(made.chunk):g}, {made.workers} workers, {running} running"
+        print(f"  2^{np.log2(paths):g} x {steps}, {size}: {ratio:.3f}", flush=True)
+    made.chunk, made.workers, made.running = before
 
 
 def main() -> None:

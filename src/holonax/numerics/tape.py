@@ -38,7 +38,7 @@ from holonax.numerics.tape_runs import (
     work_through,
 )
 
-AS_DATA = Costs(level=100, dense_step=50, sparse=3)
+AS_DATA = Costs(level=300, dense_step=50, sparse=3)
 """A level is one or two runs, each a matter of some ten nanoseconds."""
 
 

@@ -135,7 +135,8 @@ class Fusion:
     def _is_stored(self, array: Array, times: float) -> bool:
         match array:
             case Formula():
-                return times > 1.0 and (array.kind.cost > CHEAP or times > CHEAP)
+                one = len(array.arguments) == 1 and array.kind.cost <= 1  # as quickly computed as read
+                return times > 1.0 and not one and (array.kind.cost > CHEAP or times > CHEAP)
             case Selected():
                 return times > 1.0
             case Combined():

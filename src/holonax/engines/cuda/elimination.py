@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from holonax.numerics.tape_runs import DIAGONAL, SUMS
 
+QUOTIENTS = 3
+"""A kind of sums beside those of a tape: they are divided by a pivot."""
+
 EPSILON = {"double": 2.0**-52, "float": 2.0**-23}
 
 _TOGETHER = """
@@ -26,33 +29,33 @@ __device__ __forceinline__ bool is_bad(real pivot, real subtracted, real bound, 
     return !(size > bound * (size + subtracted)) || !(sign * pivot >= 0);
 }
 template <class Sum, class Own, class Term> __device__ __forceinline__ void sweep(
-    real *w, const Sum *sums, const Own *own, const int *first, const Term *terms, const int2 *runs, int number,
+    real *w, const Sum *sums, const Own *own, const int *first, const Term *terms, const int2 *levels, int number,
     int inverse, const real *signs, const real *bounds, bool &bad, int thread) {
-    for (int run = 0; run < number; ++run) {
-        const int2 code = __ldg(runs + run);
-        const int what = (code.x >> 1) & 3, end = __ldg(runs + run + 1).x >> 3;
-        if (run && (code.x & 1)) barrier();
-        for (int t = (code.x >> 3) + thread; t < end; t += %(threads)s) {
-            const uint2 sum = pair_at(sums, t), width = pair_at(own, t);
-            const int begin = __ldg(first + t), last = begin + (int)width.y;
+    for (int level = 0; level < number; ++level) {
+        const int2 opening = __ldg(levels + level);
+        const int end = __ldg(levels + level + 1).x;
+        for (int t = opening.x + thread; t < end; t += %(threads)s) {
+            const uint2 sum = pair_at(sums, t), about = pair_at(own, t);
+            const int begin = __ldg(first + t), last = begin + (int)(about.y >> 2), what = about.y & 3;
             real total = w[sum.y], subtracted = 0;
+            const real scale = w[about.x];
             for (int k = begin; k < last; ++k) {
                 const uint2 term = pair_at(terms, k);
                 total = minus_product(total, w[term.x], w[term.y], subtracted);
             }
-            const real scale = w[width.x];
             if (what == %(sums)s) w[sum.x] = total * scale;
+            else if (what == %(quotients)s) w[sum.x] = total * reciprocal(scale);
             else if (what == %(diagonal)s) {
                 w[sum.x] = total;
-                w[sum.x + code.y] = scale + subtracted;
+                w[sum.x + opening.y] = scale + subtracted;
             } else {
                 const int which = sum.x - inverse;
                 bad = bad || is_bad(total, scale, __ldg(bounds + which), __ldg(signs + which));
                 w[sum.x] = reciprocal(total);
             }
         }
+        barrier();
     }
-    barrier();
 }
 __device__ __forceinline__ void dense_factorise(
     real *m, int size, real *inverse, const real *signs, real *subtracted, bool &bad, int thread) {
@@ -97,5 +100,11 @@ def block_functions(real: str, threads: int) -> str:
         "barrier": "__syncwarp()" if alone else "__syncthreads()",
         "some": "__any_sync(0xffffffffu, x)" if alone else "__syncthreads_or(x)",
     }
-    names = {"threads": threads, "epsilon": repr(EPSILON[real]), "sums": SUMS, "diagonal": DIAGONAL}
+    names = {
+        "threads": threads,
+        "epsilon": repr(EPSILON[real]),
+        "sums": SUMS,
+        "diagonal": DIAGONAL,
+        "quotients": QUOTIENTS,
+    }
     return f"typedef {real} real;\n" + _TOGETHER % together + _FUNCTIONS % names

@@ -46,6 +46,10 @@ def lanes(program: Program) -> str:
 WORKERS = 8
 """Chunks at a time, each with a stream of its own: while one is copied or stored, the device computes others."""
 
+RUNNING = 2
+"""Chunks whose kernels run at a time.  If all did, all would end together, and the host would have everything to store
+when the device has nothing left to do; with two of them the device is busy while one ends and the next begins."""
+
 CHUNK, LEAST = 2**19, 2**16
 """Paths in a chunk: at most, for the host is to be busy with some while the device computes others; and at least, where
 there are so many, for a chunk costs the host about a millisecond."""
@@ -89,7 +93,7 @@ class CudaRunner(LaneRunner):
             self.least = min(LEAST, self.chunk)
         self.rows_of = rows_of(program)
         self.kernel = compiled(kernel(program))
-        self.lock = threading.Lock()
+        self.lock, self.running = threading.Lock(), threading.Semaphore(RUNNING)
         self.sent: dict[tuple[str, bytes], Any] = {}
 
     @cached_property
@@ -166,13 +170,14 @@ class CudaRunner(LaneRunner):
             launch = (-(-size // THREADS),), (THREADS,)
             whose = np.uint64(paths.start), np.uint32(len(paths))
             arguments = (carried.reals, carried.whole, rows, after, doubts, *scalars, *whose, *numbers)
-            self.kernel(*launch, arguments)
-            while int(doubts.get()[0]):
-                with self.lock:
-                    take_again = self.again
-                doubts.fill(0)
-                take_again(*launch, arguments)
+            with self.running:
                 self.kernel(*launch, arguments)
+                while int(doubts.get()[0]):
+                    with self.lock:
+                        take_again = self.again
+                    doubts.fill(0)
+                    take_again(*launch, arguments)
+                    self.kernel(*launch, arguments)
             q, p = map(landed, self.split(rows))
         return carried, q, p
 

@@ -6,8 +6,11 @@ All numbers are those of one path, or of a vector of paths.  Stretches of a sing
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from holonax.engines.llvm.stretches import StretchFunctions
-from holonax.engines.llvm.structured import loop, when
+from holonax.engines.llvm.structured import choose, loop
 from holonax.numerics.tape_runs import DIAGONAL, PIVOTS, SUMS
 
 SWEEP = "ptr %w, ptr %runs, i64 %number, ptr %o, ptr %s, ptr %c, ptr %left, ptr %right, "
@@ -48,19 +51,16 @@ class EliminationFunctions(StretchFunctions):
 
         def run(i: str, _: list[str]) -> list[str]:
             begin, end, width, first, what, beside, _opens, even = (self.field(i, which) for which in range(FIELDS))
-            is_even = "false"
+
+            def listed(kind: int) -> None:
+                loop(self, begin, end, [], lambda t, _: self._one(kind, t, begin, width, first, beside))
+
+            cases: dict[int, Callable[[], None]] = {k: partial(listed, k) for k in (SUMS, DIAGONAL, PIVOTS)}
             if self.paths == 1:
-                is_even = self.put(f"icmp ne i64 {even}, 0")
-                when(self, is_even, lambda: self.stretch(begin, end, width, first, what, beside))
-
-            def sums(kind: int) -> None:
-                chosen = self.put(f"icmp eq i64 {what}, {kind}")
-                taken = self.put(f"and i1 {chosen}, {self.put(f'xor i1 {is_even}, true')}")
-                last = self.put(f"select i1 {taken}, i64 {end}, i64 {begin}")
-                loop(self, begin, last, [], lambda t, _: self._one(kind, t, begin, width, first, beside))
-
-            for kind in (SUMS, DIAGONAL, PIVOTS):
-                sums(kind)
+                stretch = partial(self.stretch, begin, end, width, first, what, beside)
+                what = self.put(f"select i1 {self.put(f'icmp ne i64 {even}, 0')}, i64 {len(cases)}, i64 {what}")
+                cases[len(cases)] = stretch
+            choose(self, what, cases)
             return []
 
         loop(self, "0", "%number", [], run)

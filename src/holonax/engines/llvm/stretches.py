@@ -8,13 +8,14 @@ that the bits are the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from holonax.engines.llvm.machine import can_permute
 from holonax.engines.llvm.path_functions import PathFunctions
-from holonax.engines.llvm.structured import loop, when
-from holonax.numerics.tape_runs import DIAGONAL, PIVOTS, SUMS
+from holonax.engines.llvm.structured import choose, loop, when
+from holonax.numerics.tape_runs import DIAGONAL, FURTHEST, PIVOTS, SUMS
 
 LANES = 8
 WIDE, NUMBERS = f"<{LANES} x i64>", ", ".join(f"i64 {i}" for i in range(LANES))
@@ -58,21 +59,27 @@ class StretchFunctions(PathFunctions):
         after = self.put(f"add i64 {begin}, 1")
         start, scale, out = (self._course(table, begin, after) for table in ("%s", "%c", "%o"))
         number = self.put(f"sub i64 {end}, {begin}")
-        few = self.put(f"icmp sle i64 {width}, {HELD}")
+        more = HELD + 1
+        shown = self.put(f"select i1 {self.put(f'icmp slt i64 {width}, {more}')}, i64 {width}, i64 {more}")
+        case = self.put(f"add i64 {self.put(f'mul i64 {what}, {more + 1}')}, {shown}")
+        cases: dict[int, Callable[[], None]] = {}
         for kind in (SUMS, DIAGONAL):
-            own = self.put(f"icmp eq i64 {what}, {kind}")
-            write = partial(self._sums, kind, start, scale, out, number, width, first, beside)
-            for held in range(HELD + 1):
-                exactly = self.put(f"and i1 {own}, {self.put(f'icmp eq i64 {width}, {held}')}")
-                when(self, exactly, partial(write, held))
-            when(self, self.put(f"and i1 {own}, {self.put(f'xor i1 {few}, true')}"), partial(write, None))
-        when(self, self.put(f"icmp eq i64 {what}, {PIVOTS}"), lambda: self._pivots(start, scale, out, number))
+            for held in range(more + 1):
+                cases[kind * (more + 1) + held] = partial(
+                    self._sums, kind, start, scale, out, number, width, first, beside, held if held < more else None
+                )
+        cases[PIVOTS * (more + 1)] = partial(self._pivots, start, scale, out, number)
+        choose(self, case, cases)
 
     def _course(self, table: str, one: str, two: str) -> Course:
         """The places that begin with two numbers of a list."""
         first = self.number(table, one)
         step = self.put(f"sub i64 {self.number(table, two)}, {first}")
-        return Course(first, step, self.put(f"mul {WIDE} {self._all(step)}, <{NUMBERS}>"))
+        lanes = ", ".join(f"i64 {i * k}" for k in range(FURTHEST + 1) for i in range(LANES))
+        number = (FURTHEST + 1) * LANES
+        self.declared.add(f"@lanes = internal constant [{number} x i64] [{lanes}], align 64")
+        there = self.put(f"getelementptr {WIDE}, ptr @lanes, i64 {step}")
+        return Course(first, step, self.put(f"load {WIDE}, ptr {there}, align 64"))
 
     def _all(self, scalar: str) -> str:
         """A whole number in every lane."""

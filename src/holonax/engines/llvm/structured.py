@@ -53,3 +53,16 @@ def when(writer: Writer, condition: str, body: Callable[[], None]) -> None:
     writer.lines += [f"  br i1 {condition}, label %{label}.then, label %{label}.end", f"{label}.then:"]
     body()
     writer.lines += [f"  br label %{label}.end", f"{label}.end:"]
+
+
+def choose(writer: Writer, number: str, cases: dict[int, Callable[[], None]]) -> None:
+    """Do what belongs to a number, if anything does."""
+    writer.count += 1
+    label = f"choose{writer.count}"
+    places = " ".join(f"i64 {case}, label %{label}.case{case}" for case in cases)
+    writer.lines.append(f"  switch i64 {number}, label %{label}.end [ {places} ]")
+    for case, body in cases.items():
+        writer.lines.append(f"{label}.case{case}:")
+        body()
+        writer.lines.append(f"  br label %{label}.end")
+    writer.lines.append(f"{label}.end:")
