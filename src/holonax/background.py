@@ -87,6 +87,6 @@ def _wait(future: Future[Result], meanwhile: Callable[[], None]) -> Result:
         try:
             return future.result(timeout=_GLANCE_SECONDS)
         except TimeoutError:
-            if future.done():  # the function itself raised it
-                raise
+            if future.done():  # in the meantime, or the function itself raised it
+                return future.result()
             meanwhile()
