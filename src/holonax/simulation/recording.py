@@ -11,6 +11,7 @@ import numpy as np
 from holonax.methods.path import Fate
 from holonax.simulation.accumulating import Accumulator
 from holonax.simulation.chunks import Notify
+from holonax.simulation.pages import ask_for_pages
 from holonax.simulation.plan import Plan
 from holonax.simulation.run import Ends
 from holonax.simulation.segments import Segment
@@ -59,6 +60,7 @@ class Recorder:
         self._fate = Fate(words[0], words[1], np.empty(paths, plan.dtype), words[2], counts)
         self._velocities: list[tuple[Callable[[], np.ndarray] | None, int]] = []  # of the chunks, and their sizes
         self._joined = _Joined(0, 0, 0, {})
+        ask_for_pages(self.arrays)
 
     def record(self, chunk: range, segments: Iterable[Segment], notify: Notify) -> Complete:
         """Record a chunk to its end, and tell how far it is after every segment."""

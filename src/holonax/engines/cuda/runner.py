@@ -54,6 +54,10 @@ CHUNK, LEAST = 2**19, 2**16
 """Paths in a chunk: at most, for the host is to be busy with some while the device computes others; and at least, where
 there are so many, for a chunk costs the host about a millisecond."""
 
+AT_ONCE = 64
+"""Steps of a long program in a launch.  A path in doubt walks them again while nobody else has anything to do, and each
+step of such a program takes a tenth of a millisecond or more."""
+
 MOST_RECORDED = 2**32
 """Bytes of recorded states that a chunk of a long program may have on the device; each worker asks for as much."""
 
@@ -158,28 +162,34 @@ class CudaRunner(LaneRunner):
     def advance(
         self, carried: Chunk, paths: range, seed: int, h: float, first: int, stop: int, stride: int, offset: int = 0
     ) -> tuple[Any, Any, Any]:
-        """In place: one launch, unless steps are in doubt."""
+        """In place: a launch, or one after another, and more where steps are in doubt."""
         import cupy
 
         size = carried.size
-        numbers = [np.int64(x) for x in (size, first, stop, stride, offset)]
         scalars = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32), np.dtype(self.program.dtype).type(h)
         with carried.stream:
             rows = self.rows(cupy, size, first, stop, stride)
             after, doubts = cupy.full(size, first, np.int64), cupy.zeros(1, np.int32)
             launch = (-(-size // THREADS),), (THREADS,)
             whose = np.uint64(paths.start), np.uint32(len(paths))
-            arguments = (carried.reals, carried.whole, rows, after, doubts, *scalars, *whose, *numbers)
-            with self.running:
-                self.kernel(*launch, arguments)
-                while int(doubts.get()[0]):
-                    with self.lock:
-                        take_again = self.again
-                    doubts.fill(0)
-                    take_again(*launch, arguments)
-                    self.kernel(*launch, arguments)
+            own = carried.reals, carried.whole, rows, after, doubts, *scalars, *whose
+            at_once = stop if self.program.layout is None else AT_ONCE
+            for end in range(first, stop, at_once):
+                numbers = (np.int64(x) for x in (size, first, min(end + at_once, stop), stride, offset))
+                self._launch(launch, (*own, *numbers), doubts)
             q, p = map(landed, self.split(rows))
         return carried, q, p
+
+    def _launch(self, launch: tuple[tuple[int], tuple[int]], arguments: tuple[Any, ...], doubts: Any) -> None:
+        """Take all paths to the same step."""
+        with self.running:
+            self.kernel(*launch, arguments)
+            while int(doubts.get()[0]):
+                with self.lock:
+                    take_again = self.again
+                doubts.fill(0)
+                take_again(*launch, arguments)
+                self.kernel(*launch, arguments)
 
     def fate(self, carried: Chunk) -> Fate:
         """How the paths fared so far, as NumPy arrays."""

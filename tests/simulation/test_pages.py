@@ -1,0 +1,29 @@
+"""Memory that is asked for ahead: nothing is changed, whatever the system says."""
+
+import numpy as np
+import pytest
+
+from holonax.simulation import pages
+
+
+@pytest.fixture
+def in_this_thread(monkeypatch):
+    class Thread:
+        def __init__(self, target, args, daemon):
+            self.start = lambda: target(*args)
+
+    monkeypatch.setattr(pages.threading, "Thread", Thread)
+
+
+def test_content_stays(in_this_thread):
+    arrays = [np.random.default_rng(0).normal(size=size) for size in (600_000, 3, 0, 70_001)]
+    before = [x.copy() for x in arrays]
+    pages.ask_for_pages([arrays[0][1:], *arrays[1:]])
+    assert all(np.array_equal(x, y) for x, y in zip(arrays, before, strict=True))
+
+
+def test_what_is_small_or_huge_is_left_alone(monkeypatch):
+    monkeypatch.setattr(pages, "_ask", None)
+    monkeypatch.setattr(pages.threading, "Thread", None)
+    pages.ask_for_pages([np.zeros(1000)])
+    pages.ask_for_pages([np.broadcast_to(np.zeros(1), 2**28)])
