@@ -23,9 +23,6 @@ from holonax.numerics.roundoff import MOVES, MOVES_BY_INDEX
 SECONDS, SECONDS_OF_PIVOTS = 4e-5, 2e-5
 """For an operation, from Python to machine code, and for the square of the number of unknowns, on one busy core."""
 
-PATIENCE = 5.5
-"""Seconds of compiling beyond which a program of loops over arrays is made instead, where there can be one."""
-
 HOPELESS = 4
 """Estimates above so many times the limit are believed."""
 

@@ -19,7 +19,6 @@ from jax.extend.core import ClosedJaxpr
 from holonax.compiler.frontend import factors, indexing, newton, primitives, tables  # noqa: F401 - they register translations
 from holonax.compiler.frontend.estimate import (
     MOST_UNKNOWNS,
-    PATIENCE,
     estimated_operations,
     expected_seconds,
     most_unknowns,
@@ -86,7 +85,7 @@ def refuse_hopeless(traced: Traced, target: Target, times: float) -> int:
         raise TooLong(f"equations of {unknowns} unknowns (the limit is {MOST_UNKNOWNS})")
     if (expected := estimated_operations(jaxpr)) > times * target.most:
         raise TooLong(f"a program of about {expected} operations (its limit is {target.most})")
-    if (seconds := expected_seconds(expected, unknowns)) > times * PATIENCE:
+    if (seconds := expected_seconds(expected, unknowns)) > times * target.patience:
         raise TooLong(f"a program of about {expected} operations and equations of {unknowns} unknowns")
     note(f"compiling about {expected} operations, about {seconds:.0f} s", seconds=seconds)
     return expected

@@ -22,6 +22,8 @@ class Target(NamedTuple):
         tables: how noise is put in tables, if it is.
         trials: whether steps are tried quickly first, and taken again where that did not come off.
         long: operations from which on loops are looked for in a program, which would leave the cache of code.
+        patience: seconds of compiling beyond which a program of loops over arrays is made instead, where there can be
+            one.
     """
 
     name: Literal[
@@ -34,6 +36,7 @@ class Target(NamedTuple):
     tables: NoiseTables | None = None
     trials: bool = False
     long: int | None = None
+    patience: float = 5.5
 
     def check(self, operation: str) -> None:
         """Say so if the target has nothing for an operation."""

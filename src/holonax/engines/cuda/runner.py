@@ -31,8 +31,9 @@ TARGET = Target("cuda", FUNCTIONS, most=30_000, trials=True)
 """Larger programs would leave the registers of a thread and the cache of code, and are better off as loops."""
 
 NOISE = NoiseTables(normal_pairs_p, 16, per_round=1)
-LONG = TARGET._replace(most=120_000, tables=NOISE, long=0)
-"""Programs that become loops, their arrays in memory: larger ones would take too long to translate."""
+LONG = TARGET._replace(most=120_000, tables=NOISE, long=0, patience=12.0)
+"""Programs that become loops, their arrays in memory: larger ones would take too long to translate.  They are worth
+more patience than on a CPU, for they are four to five times as fast as blocks of threads (chain of 128 beads)."""
 
 MOST_CODE = 16_000
 """Operations that are left of them, since not all are alike: nvcc would take a minute for twice as many."""
