@@ -12,7 +12,7 @@ $A$ and $B$ do not depend on the unknowns, as with constant masses, motions are 
 $$ (D - C A^{-1} B)\,\delta\lambda = C w - F_\lambda, \qquad \delta V = -w - A^{-1} B\,\delta\lambda, \qquad
    w = A^{-1} F_V. $$
 
-After the first update $F_V = 0$, so that $w$ is what the motions still lie behind: known at the guess, then zero.
+After the first update $F_V = 0$, so that $w$ is what the motions lie behind at the guess, and zero in later rounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from holonax.compiler.arrays.jacobian import Differentiation, Group, assembled
 from holonax.compiler.arrays.magnitudes import Magnitudes
 from holonax.compiler.arrays.pieces import is_periodic, repetitions
-from holonax.compiler.arrays.solve import Found, Solve, Update, in_memory
+from holonax.compiler.arrays.solve import Found, Round, Solve, Update, in_memory
 from holonax.compiler.arrays.translate import Translation, handler
 from holonax.compiler.arrays.values import Given, Joined, Ref, Table, fixed
 from holonax.compiler.frontend.translate import look
@@ -105,17 +105,16 @@ class Rows:
             unknowns=self.unknowns,
             guess=guess,
             **self._judged(self.rows, _diagonal(matrix, self.motions)),
-            least=0,
             entries=in_memory(matrix.entries),
-            right=in_memory(self.translation.concatenated(self.rows)),
+            first=None,
+            later=Round(
+                in_memory(self.translation.concatenated(self.rows)), self._added(moves, np.arange(self.size), change)
+            ),
             tape=tape,
             motions=self.motions,
             solution=solution,
             workspace=Given(tape.places, self.dtype, "workspace"),
             moves=moves,
-            ahead=None,
-            behind=None,
-            updates=self._added(moves, np.arange(self.size), change),
         )
 
     def condensed(self, guess: Ref, momenta_at_guess: Callable[[], Ref]) -> Solve | None:
@@ -137,9 +136,7 @@ class Rows:
         ]
         own = self.derivatives.stacked(self.rows[1:])
         along, direct = _split(own, n)
-        ahead, solution, moves = (
-            Given(n, self.dtype, "ahead"), Given(k, self.dtype, "solution"), Given(1, "bool", "moves")
-        )  # fmt: skip
+        solution, moves = Given(k, self.dtype, "solution"), Given(1, "bool", "moves")
         negative = [
             group._replace(entries=t.operation("negative", group.entries)) for group in _products(t, along, across)
         ]
@@ -150,30 +147,29 @@ class Rows:
         step = solution.all
         moved = [Group(g.rows, g.columns, t.operation("multiply", g.entries, step[g.columns])) for g in across]
         shift = _row_sums(t, moved, n, self.dtype)
+        behind = t.operation("multiply", inverse, momenta_at_guess())
         pushed = _row_sums(
-            t, [Group(g.rows, g.columns, t.operation("multiply", g.entries, ahead.all[g.columns])) for g in along], k,
+            t, [Group(g.rows, g.columns, t.operation("multiply", g.entries, behind[g.columns])) for g in along], k,
             self.dtype,
         )  # fmt: skip
         residual = t.concatenated(self.rows[1:]) if k else fixed(np.zeros(0, self.dtype))
-        behind = t.operation("multiply", inverse, momenta_at_guess())
-        change = t.operation("negative", t.operation("add", ahead.all, shift))
-        moved_on = self._added(moves, np.arange(n), change)
-        nothing = fixed(np.zeros(n, self.dtype))
+
+        def round_of(right: Ref, backwards: Ref) -> Round:
+            moved_on = self._added(moves, np.arange(n), t.operation("negative", backwards))
+            return Round(in_memory(right), (*moved_on, *self._added(moves, n + np.arange(k), step)))
+
         return Solve(
             unknowns=self.unknowns,
             guess=guess,
             **self._judged(self.rows[1:], mass.entries),
-            least=1,
             entries=in_memory(matrix.entries),
-            right=in_memory(t.operation("subtract", pushed, residual)),
+            first=round_of(t.operation("subtract", pushed, residual), t.operation("add", behind, shift)),
+            later=round_of(t.operation("negative", residual), shift),
             tape=tape,
             motions=0,
             solution=solution,
             workspace=Given(tape.places, self.dtype, "workspace"),
             moves=moves,
-            ahead=ahead,
-            behind=behind,
-            updates=(*moved_on, *self._added(moves, n + np.arange(k), step), *self._becomes(ahead, moves, nothing)),
         )
 
     def _added(self, moves: Given, places: Table, change: Ref) -> tuple[Update, ...]:

@@ -13,12 +13,13 @@ from typing import final
 
 import numpy as np
 
-from holonax.compiler.arrays.solve import Found, Solve
+from holonax.compiler.arrays.solve import Found, Round, Solve
 from holonax.compiler.arrays.statements import (
     ArrayLoop,
     Iterations,
     MatrixLoops,
     Reduction,
+    RoundStatements,
     Scatter,
     Statement,
     Store,
@@ -69,8 +70,8 @@ def consumers(outputs: list[Array]) -> tuple[list[Array], dict[Array, list[tuple
         for x in array.operands if not isinstance(array, Found) else ():
             uses[x.array].append((array, x.table.size))
         if isinstance(array, Found) and array.what == "unknowns":
-            begin = [array.solve.guess, *([array.solve.behind] if array.solve.behind else [])]
-            for x in [*begin, *(update.value for update in array.solve.updates)]:
+            updates = (update.value for round_ in array.solve.rounds for update in round_.updates)
+            for x in (array.solve.guess, *updates):
                 uses[x.array].append((None, x.table.size))
     return order, uses
 
@@ -204,7 +205,14 @@ class Fusion:
     def _iterations(self, solve: Solve) -> Iterations:
         found = [x for x in self.order if isinstance(x, Found) and x.solve is solve]
         self.done.update(found)
+        first = None
+        if solve.first is not None:
+            done = {*self.done}
+            first = self._round(solve, solve.first)
+            self.done = done  # later rounds compute it again
         judge = self.statements([solve.unsolved.array, solve.largest.array])
-        improve = self.statements([solve.entries, solve.right])
-        updated = [update.value.array for update in solve.updates]
-        return Iterations(solve, found, judge, improve, self.statements(updated))
+        return Iterations(solve, found, first, judge, self._round(solve, solve.later))
+
+    def _round(self, solve: Solve, round_: Round) -> RoundStatements:
+        improve = self.statements([solve.entries, round_.right])
+        return RoundStatements(improve, self.statements([x.value.array for x in round_.updates]), round_.updates)

@@ -37,7 +37,7 @@ from holonax.mechanics.system import System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
 
-OWN = {"unknowns", "solution", "workspace", "moves", "ahead"}
+OWN = {"unknowns", "solution", "workspace", "moves"}
 """What equations have for themselves."""
 
 ROUND = 8
@@ -122,7 +122,7 @@ class ArrayProgram:
 def _count_loops(statement: Statement) -> int:
     if not isinstance(statement, Iterations):
         return 1
-    return sum(map(_count_loops, (*statement.judge, *statement.improve, *statement.update)))
+    return sum(_count_loops(x) for part in statement.parts for x in part)
 
 
 def compile_arrays(system: System, method: Method, n: int, dtype: str, values: dict[str, Any]) -> ArrayProgram:
@@ -242,13 +242,12 @@ def _accesses(statements: list[Statement], stored: set[Array], clock: list[int])
                 yield now, now, statement.array
                 yield from ((now, now, x) for x in reads(statement.array.all, stored) if _in_frame(x))
             case Iterations():
-                parts = (statement.judge, statement.improve, statement.update)
-                inner = [access for part in parts for access in _accesses(part, stored, clock)]
+                inner = [access for part in statement.parts for access in _accesses(part, stored, clock)]
                 clock[0] += 1
                 solve = statement.solve
                 own: list[Array] = [*solve.own, *statement.found]
-                begin = (solve.guess, solve.alive, *([solve.behind] if solve.behind else []))
-                for ref in (*begin, *(update.value for update in solve.updates)):
+                updates = (update.value for round_ in solve.rounds for update in round_.updates)
+                for ref in (solve.guess, solve.alive, *updates):
                     own += [ref.array] if ref.array in stored else reads(ref, stored)
                 own += [x for x in solve.inside if x in stored]
                 for array in [*(x for _, _, x in inner), *filter(_in_frame, own)]:

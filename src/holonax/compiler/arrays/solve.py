@@ -27,6 +27,16 @@ class Update(NamedTuple):
     value: Ref
 
 
+class Round(NamedTuple):
+    """What a round of Newton's method solves for, and what it changes: `updates` in order.
+
+    Each update needs of its target only what stands at the same places.
+    """
+
+    right: Joined
+    updates: tuple[Update, ...]
+
+
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Solve:
@@ -38,18 +48,15 @@ class Solve:
         alive: whether the path takes part.
         unsolved: whether some residual is more than round-off.
         largest: the largest residual.
-        least: iterations that are taken in any case.
-        most: the most that are taken.
+        most: rounds that are taken at most.
         entries: of the matrix.
-        right: the right side.
+        first: the first round, if it is another one than the `later` ones; it is then taken in any case.
+        later: the other rounds.
         tape: how to eliminate the matrix.
         motions: how many of the unknowns of the linear equations are motions.
         solution: of the linear equations.
         workspace: where elimination works; entries, right side and solution are parts of it.
         moves: whether the path is updated.
-        ahead: what the motions lie behind, where they are eliminated.
-        behind: that at the guess.
-        updates: in order; each needs of its target only what stands at the same places.
     """
 
     unknowns: Given
@@ -57,18 +64,15 @@ class Solve:
     alive: Ref
     unsolved: Ref
     largest: Ref
-    least: int
     most: int
     entries: Joined
-    right: Joined
+    first: Round | None
+    later: Round
     tape: EliminationTape
     motions: int
     solution: Given
     workspace: Given
     moves: Given
-    ahead: Given | None
-    behind: Ref | None
-    updates: tuple[Update, ...]
 
     @cached_property
     def signs(self) -> np.ndarray:
@@ -78,18 +82,25 @@ class Solve:
     @cached_property
     def parts(self) -> dict[Array, int]:
         """Arrays that are in the workspace, and where they begin."""
-        return {self.entries: GIVEN, self.right: self.tape.right, self.solution: self.tape.solution}
+        rights: dict[Array, int] = {round_.right: self.tape.right for round_ in self.rounds}
+        return {self.entries: GIVEN, self.solution: self.tape.solution, **rights}
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """All kinds of them."""
+        return (self.later,) if self.first is None else (self.first, self.later)
 
     @property
     def own(self) -> tuple[Given, ...]:
         """What changes from iteration to iteration."""
-        return (self.unknowns, self.solution, self.workspace, self.moves, *([self.ahead] if self.ahead else []))
+        return self.unknowns, self.solution, self.workspace, self.moves
 
     @property
     def inside(self) -> tuple[Array, ...]:
         """What an iteration computes."""
-        updates = [update.value.array for update in self.updates]
-        return self.unsolved.array, self.largest.array, self.entries, self.right, *updates
+        updates = [update.value.array for round_ in self.rounds for update in round_.updates]
+        rights = [round_.right for round_ in self.rounds]
+        return self.unsolved.array, self.largest.array, self.entries, *rights, *updates
 
     @cached_property
     def outside(self) -> tuple[Ref, ...]:
@@ -109,8 +120,7 @@ class Solve:
         for array in self.inside:
             if not visit(array) and not isinstance(array, Fixed):
                 found[array] = None
-        begin = (self.guess, self.alive, *([self.behind] if self.behind else []))
-        return *begin, *(x.all for x in found)
+        return self.guess, self.alive, *(x.all for x in found)
 
 
 @final

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
-from holonax.compiler.arrays.solve import Found, Solve
+from holonax.compiler.arrays.solve import Found, Solve, Update
 from holonax.compiler.arrays.values import (
     Array,
     Combined,
@@ -71,17 +71,35 @@ class MatrixLoops:
     array: DenseArray
 
 
+class RoundStatements(NamedTuple):
+    """A round of Newton's method: `improve` makes the linear equations, `update` what their solution is needed for."""
+
+    improve: list[Statement]
+    update: list[Statement]
+    updates: tuple[Update, ...]
+
+
 @final
 @dataclass(eq=False)
 class Iterations:
-    """Newton's method: `judge` comes before it is known which paths are done, `improve` makes the linear equations, and
-    `update` is what their solution is needed for."""
+    """Newton's method: a first round, if it is another one, and later ones, each after it is judged who goes on."""
 
     solve: Solve
     found: list[Found]  # what is known afterwards
+    first: RoundStatements | None
     judge: list[Statement]
-    improve: list[Statement]
-    update: list[Statement]
+    later: RoundStatements
+
+    @property
+    def rounds(self) -> list[RoundStatements]:
+        """All kinds of them."""
+        return [self.later] if self.first is None else [self.first, self.later]
+
+    @property
+    def parts(self) -> list[list[Statement]]:
+        """All statements, in order."""
+        first, later = ([*x] if x else [] for x in (self.first and self.first[:2], self.later[:2]))
+        return [*first, self.judge, *later]
 
 
 Statement = ArrayLoop | Reduction | Scatter | MatrixLoops | Iterations
@@ -173,5 +191,32 @@ def _writes(statement: Statement) -> set[Array]:
         case Reduction() | Scatter() | MatrixLoops():
             return {statement.array}
         case Iterations():
-            parts = (*statement.judge, *statement.improve, *statement.update)
+            parts = (x for part in statement.parts for x in part)
             return set().union(*map(_writes, parts)) | {*statement.solve.own, *statement.found}
+
+
+def without_largest(statement: Iterations, stored: set[Array]) -> tuple[list[Statement], list[Statement]]:
+    """What it takes to judge a path, and what is only needed for its largest residual: once, when it is done."""
+    judge, late = [], []
+    wanted: set[Array] = {statement.solve.largest.array}
+    for x in reversed(statement.judge):
+        written, read = _written_and_read(x, stored)
+        if written and written <= wanted and all(array.size == 1 or isinstance(x, Reduction) for array in read):
+            late.append(x)
+            wanted |= {array for array in read if array.size == 1}
+        else:
+            judge.append(x)
+    needed = {array for x in judge for array in _written_and_read(x, stored)[1]}
+    if any(_written_and_read(x, stored)[0] & needed for x in late):
+        return statement.judge, []
+    return judge[::-1], late[::-1]
+
+
+def _written_and_read(statement: Statement, stored: set[Array]) -> tuple[set[Array], set[Array]]:
+    match statement:
+        case ArrayLoop():
+            read = [array for store in statement.stores for array in read_by(store, stored)]
+            return {store.array for store in statement.stores}, {*read}
+        case Reduction():
+            return {statement.array}, {*reads(statement.array.all, stored)}
+    return set(), set()

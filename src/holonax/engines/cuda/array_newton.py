@@ -8,8 +8,15 @@ import numpy as np
 
 from holonax.compiler.arrays.loops import MANY
 from holonax.compiler.arrays.solve import NOT_SOLVED, Solve
-from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Reduction, Statement, Store, read_by, reads
-from holonax.compiler.arrays.values import Array, Ref
+from holonax.compiler.arrays.statements import (
+    ArrayLoop,
+    Iterations,
+    RoundStatements,
+    Statement,
+    Store,
+    without_largest,
+)
+from holonax.compiler.arrays.values import Ref
 from holonax.engines.cuda.array_sweeps import Sweep, SweepWriter
 from holonax.engines.cuda.expressions import TYPES
 from holonax.numerics.tape_runs import ONE, ZERO
@@ -30,30 +37,33 @@ class NewtonWriter(SweepWriter):
         self.count += 1
         active, steps, number = (f"{name}{self.count}" for name in ("active", "steps", "iteration"))
         self.copy(solve.unknowns, solve.guess)
-        if solve.ahead is not None and solve.behind is not None:
-            self.copy(solve.ahead, solve.behind)
         lines += [f"bool {active} = {self._single(solve.alive)};", f"{self.real} {steps} = 0;"]
         self.meet()
+        if statement.first is not None:
+            self._round(statement.first, solve, active, steps)
         before, self.weight = self.weight, self.weight * MANY / 2
         judge, late = without_largest(statement, self.part.stored)
-        lines.append(f"for (int {number} = 0;; ++{number}) {{")
+        lines.append(f"for (int {number} = {len(statement.rounds) - 1};; ++{number}) {{")
         self.statements(judge)
         unsolved = self._single(solve.unsolved)
-        least = f" || {number} < {solve.least}" if solve.least else ""
-        lines.append(f"{active} = {active} && ({unsolved}{least});")
+        lines.append(f"{active} = {active} && {unsolved};")
         lines.append(f"if (!{active} || {number} >= {solve.most}) break;")
         pending = [*self.read], [*self.written]
-        self.statements(statement.improve)
-        self._linear(solve, active, steps)
-        self.statements(statement.update)
-        for target, places, value in solve.updates:
-            self.write_loop(ArrayLoop(len(places), [Store(target, places, value)]))
-        self.meet()
+        self._round(statement.later, solve, active, steps)
         lines.append("}")
         self.read, self.written = pending  # what was going on where the loop is left
         self.weight = before
         self.statements(late)
         self._results(statement, steps)
+
+    def _round(self, round_: RoundStatements, solve: Solve, active: str, steps: str) -> None:
+        """Linear equations, their solution, and what comes of it."""
+        self.statements(round_.improve)
+        self._linear(solve, active, steps)
+        self.statements(round_.update)
+        for target, places, value in round_.updates:
+            self.write_loop(ArrayLoop(len(places), [Store(target, places, value)]))
+        self.meet()
 
     def _single(self, ref: Ref) -> str:
         """The only number that a reference means."""
@@ -106,30 +116,3 @@ class NewtonWriter(SweepWriter):
             else:
                 value = steps if found.what == "iterations" else self._single(solve.largest)
             self.lines.append(f"{self.entry(found, '0')} = ({TYPES[found.dtype]}){value};")
-
-
-def without_largest(statement: Iterations, stored: set[Array]) -> tuple[list[Statement], list[Statement]]:
-    """What it takes to judge a path, and what is only needed for its largest residual: once, when it is done."""
-    judge, late = [], []
-    wanted: set[Array] = {statement.solve.largest.array}
-    for x in reversed(statement.judge):
-        written, read = _written_and_read(x, stored)
-        if written and written <= wanted and all(array.size == 1 or isinstance(x, Reduction) for array in read):
-            late.append(x)
-            wanted |= {array for array in read if array.size == 1}
-        else:
-            judge.append(x)
-    needed = {array for x in judge for array in _written_and_read(x, stored)[1]}
-    if any(_written_and_read(x, stored)[0] & needed for x in late):
-        return statement.judge, []
-    return judge[::-1], late[::-1]
-
-
-def _written_and_read(statement: Statement, stored: set[Array]) -> tuple[set[Array], set[Array]]:
-    match statement:
-        case ArrayLoop():
-            read = [array for store in statement.stores for array in read_by(store, stored)]
-            return {store.array for store in statement.stores}, {*read}
-        case Reduction():
-            return {statement.array}, {*reads(statement.array.all, stored)}
-    return set(), set()

@@ -8,7 +8,14 @@ import numpy as np
 
 from holonax.compiler.arrays.program import ROUND
 from holonax.compiler.arrays.solve import NOT_SOLVED, Solve
-from holonax.compiler.arrays.statements import ArrayLoop, Iterations, Statement, Store
+from holonax.compiler.arrays.statements import (
+    ArrayLoop,
+    Iterations,
+    RoundStatements,
+    Statement,
+    Store,
+    without_largest,
+)
 from holonax.compiler.arrays.values import Ref
 from holonax.engines.llvm.array_loops import LoopEmitter
 from holonax.numerics.tape_runs import ONE, ZERO
@@ -32,38 +39,41 @@ class NewtonEmitter(LoopEmitter):
         solve, lines, w = statement.solve, self.lines, self.paths
         byte, truth = f"<{w} x i8>", f"<{w} x i1>"
         self.copy(solve.unknowns, solve.guess)
-        if solve.ahead is not None and solve.behind is not None:
-            self.copy(solve.ahead, solve.behind)
         active, bad = self.own(solve, "active", 1), self.own(solve, "bad", 1)
         counts = self.own(solve, "counts", 1)
         alive = self._single(solve.alive, byte)
         lines.append(f"  store {byte} {alive}, ptr {active}, align 1")
         lines.append(f"  store {byte} zeroinitializer, ptr {bad}, align 1")
         lines.append(f"  store <{w} x {self.kind}> zeroinitializer, ptr {counts}, align 8")
+        if statement.first is not None:
+            self._round(statement.first, solve, active, bad, counts)
         self.count += 1
         label = f"newton{self.count}"
         lines += [f"  br label %{label}.entry", f"{label}.entry:", f"  br label %{label}", f"{label}:"]
-        head = len(lines)
-        self.statements(statement.judge)
+        head, taken = len(lines), len(statement.rounds) - 1
+        judge, late = without_largest(statement, self.part.stored)
+        self.statements(judge)
         unsolved = self._single(solve.unsolved, byte)
-        if solve.least:
-            early = self.put(f"icmp slt i64 %{label}.round, {solve.least}")
-            must = self.put(f"select i1 {early}, {byte} splat (i8 1), {byte} zeroinitializer")
-            unsolved = self.put(f"or {byte} {unsolved}, {must}")
         going = self.put(f"and {byte} {self.put(f'load {byte}, ptr {active}, align 1')}, {unsolved}")
         lines.append(f"  store {byte} {going}, ptr {active}, align 1")
         some = self._any(self.put(f"trunc {byte} {going} to {truth}"))
         few = self.put(f"icmp slt i64 %{label}.round, {solve.most}")
         lines.append(f"  br i1 {self.put(f'and i1 {some}, {few}')}, label %{label}.go, label %{label}.end")
         lines.append(f"{label}.go:")
-        self.statements(statement.improve)
-        self._linear(solve, active, bad, counts)
-        self.statements(statement.update)
-        self._update(solve)
+        self._round(statement.later, solve, active, bad, counts)
         lines += [f"  br label %{label}.back", f"{label}.back:", f"  %{label}.next = add i64 %{label}.round, 1"]
         lines += [f"  br label %{label}", f"{label}.end:"]
-        lines.insert(head, f"  %{label}.round = phi i64 [ 0, %{label}.entry ], [ %{label}.next, %{label}.back ]")
+        lines.insert(head, f"  %{label}.round = phi i64 [ {taken}, %{label}.entry ], [ %{label}.next, %{label}.back ]")
+        self.statements(late)
         self._results(statement, active, bad, counts)
+
+    def _round(self, round_: RoundStatements, solve: Solve, active: str, bad: str, counts: str) -> None:
+        """Linear equations, their solution, and what comes of it."""
+        self.statements(round_.improve)
+        self._linear(solve, active, bad, counts)
+        self.statements(round_.update)
+        for target, places, value in round_.updates:
+            self.write_loop(ArrayLoop(len(places), [Store(target, places, value)]))
 
     def _single(self, ref: Ref, byte: str) -> str:
         """A truth value of each path, as bytes."""
@@ -120,11 +130,6 @@ class NewtonEmitter(LoopEmitter):
             self.lines.append(f"  call void @sweep({', '.join(whole)})")
             if tape.tail and dense:
                 self.lines.append(f"  call void @{dense}({arguments})")
-
-    def _update(self, solve: Solve) -> None:
-        """Move the paths that go on."""
-        for target, places, value in solve.updates:
-            self.write_loop(ArrayLoop(len(places), [Store(target, places, value)]))
 
     def _results(self, statement: Iterations, active: str, bad: str, counts: str) -> None:
         """What came of it: a path that is not done, or had a bad pivot, is not solved."""
