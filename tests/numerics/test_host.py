@@ -11,6 +11,7 @@ from holonax.numerics import host, sparse
 from holonax.numerics.cutting import cut_at
 from holonax.numerics.host import HostProgram
 from holonax.numerics.newton import Newton, Status
+from holonax.numerics.structure import Sketch, SparseElimination
 from support import quick_jit
 
 BEADS = 120
@@ -108,6 +109,43 @@ def test_outcomes_are_those_of_the_compiled_iteration():
     np.testing.assert_allclose(position[0], expected[0], atol=1e-13)
 
 
+def test_an_update_is_that_of_a_compiled_program():
+    """Signs and all, where equations are far from solved: some pivots of multipliers are negative there."""
+    q, p = near_the_chain(1)
+    random = np.random.default_rng(0)
+    x = jnp.asarray(np.concatenate([3.0 * random.normal(size=3 * BEADS), np.zeros(BEADS)]))
+
+    def parts(x):
+        v, mu = x[: 3 * BEADS], x[3 * BEADS :]
+        return [MASSES * v - p[0] - SYSTEM.reaction(q[0], mu), CHAIN(q[0] + v)]
+
+    traced = jax.make_jaxpr(parts)(x)
+    structure = Sketch(traced.jaxpr, traced.consts, 3 * BEADS).structure
+    elimination, value = SparseElimination(parts, x, structure, 3 * BEADS), jnp.concatenate(parts(x))
+    expected, singular, signs, _ = quick_jit(elimination.update)(x, value)
+    update, also_singular, also_signs = host._update(
+        structure.matrices, *map(np.asarray, (elimination.entries(x), value))
+    )
+    assert set(np.asarray(signs)) == {-1.0, 1.0}
+    np.testing.assert_array_equal(also_signs, signs)
+    assert bool(also_singular) == bool(singular)
+    np.testing.assert_allclose(update, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.study
+def test_the_derivative_of_a_projected_start():
+    """It was not to be had backwards: what maps eliminations over paths had no such rule."""
+    q, v = near_the_chain(2)
+    chain = hx.System(lambda q, v: 0.5 * v @ v, CHAIN)
+
+    def energy(q):
+        return jnp.sum(hx.start(chain, q, v[0], project=True).p ** 2)
+
+    slope = float(jax.grad(energy)(q[0]) @ v[1])
+    there, back = (float(energy(q[0] + far * v[1])) for far in (1e-5, -1e-5))
+    assert abs(slope - (there - back) / 2e-5) < 1e-5 * abs(slope)
+
+
 def test_a_start_compiles_no_elimination(uncompiled):
     net = hx.systems.net(7, 7)
     random = np.random.default_rng(1)
@@ -157,6 +195,4 @@ def test_a_program_has_one_piece_for_each_stage():
 
 def test_results_that_all_paths_share_have_an_axis_of_paths():
     found = HostProgram(lambda x, y: (x + 1.0, jnp.cos(y), 3.0), (0, None), {})(np.arange(4.0), 0.0)
-    np.testing.assert_array_equal(found[0], np.arange(4.0) + 1.0)
-    np.testing.assert_array_equal(found[1], np.ones(4))
-    np.testing.assert_array_equal(found[2], np.full(4, 3.0))
+    np.testing.assert_array_equal(np.stack(found), [np.arange(4.0) + 1.0, np.ones(4), np.full(4, 3.0)], strict=True)
