@@ -1,8 +1,8 @@
 """Factors of sparse matrices by NumPy, from lists of places: nothing has to be compiled.
 
 What runs once or a few times, such as the checks of a start, would wait for XLA most of the time.  An order of
-elimination is a list here (`holonax.numerics.tape`), and NumPy works through it as fast as compiled array operations
-do.  The numbers are those of `holonax.numerics.sparse.Factors`, to round-off where the order is the same.
+elimination is a list here (`holonax.numerics.tape`), which NumPy works through at half the speed of compiled array
+operations or less.  The numbers are those of `holonax.numerics.sparse.Factors`, to round-off, in the same order.
 """
 
 from __future__ import annotations
