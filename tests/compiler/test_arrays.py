@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.compiler.arrays import factors, moves  # noqa: F401 - they register translations
+from holonax.compiler.arrays import backwards, factors, moves  # noqa: F401 - they register translations
 from holonax.compiler.arrays.evaluate import array_values
 from holonax.compiler.arrays.jacobian import Differentiation
 from holonax.compiler.arrays.translate import Translation, look
@@ -284,6 +284,57 @@ def test_arrays_and_their_jacobians_are_those_of_jax(name):
     exact = jax.jacfwd(function)(q).reshape(-1, 24)
     assert np.abs(dense - exact).max() < 1e-13
     assert len(np.unique(matrix.rows * 24 + matrix.columns)) == len(matrix.rows)
+
+
+SUMS_OF_SUMS = {
+    "gyration": lambda x: jnp.mean((x - jnp.mean(x, axis=0)) ** 2)[None],
+    "each direction": lambda x: jnp.sum(jnp.sin(x - jnp.mean(x, axis=0)), axis=0),
+    "beside others": lambda x: jnp.append(x[:5, 0] * x[1:6, 1], jnp.sum(x[::2] * jnp.exp(jnp.mean(x[1:] ** 2))) ** 2),
+    "joined": lambda x: jnp.sum(jnp.sin(jnp.concatenate([x[7:], x[:7] ** 2]) * x - jnp.mean(x, axis=0))[9:96, :2])[
+        None
+    ],
+    "one inside of another": lambda x: jnp.sum((x - jnp.mean((x - jnp.sum(x)) ** 3)) ** 2)[None],
+}
+
+
+@pytest.mark.parametrize("name", SUMS_OF_SUMS)
+def test_sums_of_sums_are_differentiated_backwards(name):
+    """With arrays as long as there are unknowns, where derivatives of all terms would have their square."""
+    beads, translation = 100, Translation()
+    q = np.random.default_rng(0).normal(size=3 * beads) / 9
+    unknowns = Given(3 * beads, "float64", "unknowns")
+
+    def function(q):
+        return SUMS_OF_SUMS[name](q.reshape(beads, 3))
+
+    (ref,) = look(translation.closed(jax.make_jaxpr(function)(q), [unknowns.all]))
+    matrix = Differentiation(translation, unknowns).matrix([ref])
+    known = {unknowns: q}
+    dense = np.zeros((ref.table.size, 3 * beads))
+    dense[matrix.rows, matrix.columns] = array_values(matrix.entries.array, known)[matrix.entries.table]
+    exact = jax.jacrev(function)(q)
+    assert np.abs(dense - exact).max() < 1e-12 * np.abs(exact).max()
+    assert max(array.size for array in known) <= 4 * 3 * beads
+
+
+def test_steps_with_a_radius_of_gyration_are_those_of_the_plain_engine(monkeypatch):
+    monkeypatch.setattr(backwards, "WIDE", 4)
+
+    def gyration(q):
+        return jnp.mean((q.reshape(8, 3) - jnp.mean(q.reshape(8, 3), axis=0)) ** 2)
+
+    size = float(gyration(apart(0)))
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v - q[2], lambda q: jnp.append(pairs(q)[:, 0], gyration(q)) - constants, n=24
+    )
+    constants = np.append(pairs(apart(0))[:, 0], size)
+    monkeypatch.setitem(SYSTEMS, "gyration", lambda: (system, hx.start(system, apart(0), apart(1), project=True)))
+    _, (q, p, fate), (expected_q, expected_p, expected) = both("gyration", hx.EulerA(), PATHS)
+    assert not fate.status.any()
+    assert not expected.status.any()
+    assert np.abs(q - expected_q).max() < 1e-12
+    assert np.abs(p - expected_p).max() < 1e-12
+    assert np.abs(q[-1] - q[0]).max() > 1e-2
 
 
 MATRICES = {

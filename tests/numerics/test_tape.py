@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from holonax.numerics.tape import elimination_tape, pivots
-from holonax.numerics.tape_runs import GIVEN, ONE, PIVOTS, work_through
+from holonax.numerics.tape import elimination_tape
+from holonax.numerics.tape_factors import TapeFactors
 
 
 def banded(size, width=1):
@@ -56,21 +56,36 @@ def test_solutions_and_pivots_are_those_of_a_dense_elimination(name):
     entries = random.normal(size=len(rows)) + np.where(rows == columns, 6.0, 0.0)
     matrix, right = np.zeros((size, size)), random.normal(size=size)
     matrix[rows, columns] = entries
-    w = np.zeros(tape.places)
-    w[ONE], w[GIVEN : GIVEN + len(entries)], w[tape.right : tape.right + size] = 1.0, entries, right
-    work_through(tape.factor, w)
-    work_through(tape.forward, w)
-    dense, rest = (w[begin : begin + number] for begin, number in ((tape.dense, tape.tail**2), (tape.rest, tape.tail)))
-    rest[:] = np.linalg.solve(dense.reshape(tape.tail, tape.tail), rest)
-    work_through(tape.backward, w)
-    np.testing.assert_allclose(w[tape.solution : tape.solution + size], np.linalg.solve(matrix, right), rtol=1e-10)
+    factors = TapeFactors(tape, entries)
+    np.testing.assert_allclose(factors.solve(right), np.linalg.solve(matrix, right), rtol=1e-10)
     assert sorted(tape.order) == list(range(size))
     expected, subtracted = pivots_by_rows(matrix[np.ix_(tape.order, tape.order)])
-    np.testing.assert_allclose(pivots(tape, entries), expected, rtol=1e-9)
-    for begin, end, _, _, what, *_ in tape.factor.runs.tolist():
-        if what == PIVOTS:  # by these sizes it is known whether a pivot is round-off
-            sizes, which = w[tape.factor.scale[begin:end]], tape.factor.out[begin:end] - tape.inverse
-            np.testing.assert_allclose(sizes, subtracted[which], rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(factors.pivots, expected, rtol=1e-9)
+    np.testing.assert_allclose(factors.subtracted, subtracted, rtol=1e-9, atol=1e-15)
+    by_unknown = np.argsort(tape.order)
+    np.testing.assert_allclose(factors.margins, (np.abs(expected) / (np.abs(expected) + subtracted))[by_unknown])
+    np.testing.assert_array_equal(factors.signs, np.sign(expected)[by_unknown])
+    assert not factors.singular
+
+
+@pytest.mark.parametrize("name", ["net", "dense", "motions"])
+def test_many_matrices_at_once(name):
+    """Paths are a last axis; one of them is singular, which is no harm to the others."""
+    pattern, motions = PATTERNS[name]
+    size, random = len(pattern), np.random.default_rng(2)
+    rows, columns = np.nonzero(pattern)
+    tape = elimination_tape(rows, columns, motions, size)
+    entries = random.normal(size=(len(rows), 3)) + np.where(rows == columns, 6.0, 0.0)[:, None]
+    entries[:, 1] = np.where((rows == size - 1) | (columns == size - 1), 0.0, entries[:, 1])
+    right = random.normal(size=(size, 3))
+    factors = TapeFactors(tape, entries)
+    x = factors.solve(right)
+    np.testing.assert_array_equal(factors.singular, [False, True, False])
+    assert factors.margins[size - 1, 1] == 0.0 or np.isnan(factors.margins[size - 1, 1])
+    for path in (0, 2):
+        matrix = np.zeros((size, size))
+        matrix[rows, columns] = entries[:, path]
+        np.testing.assert_allclose(x[:, path], np.linalg.solve(matrix, right[:, path]), rtol=1e-10)
 
 
 def pivots_by_rows(matrix):

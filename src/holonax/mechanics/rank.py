@@ -7,6 +7,7 @@ is small compared with what it is the difference of are its pivots.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from holonax.mechanics.system import System
+from holonax.numerics.host import HostProgram
 from holonax.numerics.structure import Sketch, SparseElimination
 
 
@@ -110,10 +112,15 @@ def jacobian(system: System, q: Array, v: Array) -> Dense | Bordered | Sparse:
     return Sparse(margins[:n], margins[n:], gradients)
 
 
+def _jacobian_at(system: System, q: Any) -> Dense | Bordered | Sparse:
+    """At rest, for a single point."""
+    q = jnp.asarray(q, jnp.result_type(float))
+    return HostProgram(partial(jacobian, system), (None, None), {})(q, jnp.zeros_like(q))
+
+
 def most_dependent(system: System, q: Any) -> str:
     """Which constraint is nearest to being a combination of the others at q, in words."""
-    q = jnp.asarray(q, jnp.result_type(float))
-    found = jacobian(system, q, jnp.zeros_like(q))
+    found = _jacobian_at(system, q)
     if isinstance(found, Sparse):
         size, margins = np.asarray(found.gradients), np.asarray(found.multipliers)
         if not np.isfinite(size).all():
@@ -148,8 +155,7 @@ NEARLY = 1e-2
 
 def is_near_singular(system: System, q: Any) -> bool:
     """Whether constraints are nearly dependent at q."""
-    q = jnp.asarray(q, jnp.result_type(float))
-    found = jax.tree.map(lambda x: np.asarray(x)[None], jacobian(system, q, jnp.zeros_like(q)))
+    found = jax.tree.map(lambda x: np.asarray(x)[None], _jacobian_at(system, q))
     return bool(found.rank().constraints[0] < NEARLY)
 
 

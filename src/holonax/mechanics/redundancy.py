@@ -28,6 +28,7 @@ from holonax.inputs.parameters import Values
 from holonax.mechanics.closures import QUICKLY, keep_up, remembered
 from holonax.mechanics.projection import project_position
 from holonax.mechanics.system import State, System
+from holonax.numerics.host import HostProgram
 from holonax.numerics.independent_rows import Entries, dependent_rows
 from holonax.numerics.newton import Newton, Status
 from holonax.numerics.roundoff import magnitude
@@ -187,12 +188,12 @@ def _slopes(form: System) -> Callable[..., _Slopes]:
 
 
 @remembered
-def _onto(form: System) -> Callable[..., tuple[Array, Array]]:
+def _onto(form: System) -> HostProgram:
     def one(q: Array, values: dict[str, Any]) -> tuple[Array, Array]:
         q, solved = project_position(form.given(values), q, Newton())
         return q, solved.status
 
-    return jax.jit(jax.vmap(one), compiler_options=QUICKLY)
+    return HostProgram(one, (0, 0), QUICKLY)
 
 
 @remembered
@@ -205,14 +206,15 @@ def _neighbours(form: System) -> Callable[..., tuple[Array, Array]]:
         near, solved = project_position(system, q + far * jnp.max(jnp.abs(q) / unit) * unit * direction, Newton())
         return distance_from_implied(system, near), solved.status
 
-    several = jax.vmap(jax.vmap(one, (None, 0, None, None)), (0, None, 0, None))
+    program = HostProgram(one, (0, 0, 0, None), QUICKLY)
 
-    def program(q: Array, values: dict[str, Any], far: Any) -> tuple[Array, Array]:
-        directions = jnp.asarray(np.random.default_rng(0).normal(size=(3, q.shape[1])))
-        left, status = several(q, directions, values, far)
-        return left.reshape(-1, left.shape[-1]), status
+    def several(q: Array, values: dict[str, Any], far: Any) -> tuple[Array, Array]:
+        directions = np.random.default_rng(0).normal(size=(3, q.shape[1]))
+        each = np.repeat(np.arange(len(q)), len(directions))
+        q, values = jax.tree.map(lambda x: x[each], (q, values))
+        return program(q, np.tile(directions, (len(q) // len(directions), 1)), values, far)
 
-    return jax.jit(program, compiler_options=QUICKLY)
+    return several
 
 
 def _unit(system: System, q: Array) -> Array:

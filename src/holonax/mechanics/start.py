@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +14,14 @@ from holonax.errors import HolonaxError, InputError, StartError, shown
 from holonax.inputs.blame import TRACED
 from holonax.inputs.checks import flag, instance, is_traced, not_forked, real_numbers, untraced
 from holonax.inputs.parameters import Values
-from holonax.mechanics.closures import QUICKLY, keep_up, remembered
+from holonax.mechanics.closures import keep_up, remembered
 from holonax.mechanics.good_starts import good_starts, is_made
-from holonax.mechanics.projection import project_momentum, project_position
-from holonax.mechanics.rank import Bordered, Dense, Rank, Sparse, jacobian, sizes
-from holonax.mechanics.redundancy import distance_from_implied, without_redundant
+from holonax.mechanics.rank import Rank, sizes
+from holonax.mechanics.redundancy import without_redundant
+from holonax.mechanics.start_point import StartPoint, compiled_evaluation, evaluation
 from holonax.mechanics.system import State, System
 from holonax.numerics.independent_rows import LARGEST_GROUP
-from holonax.numerics.newton import Newton, Status
+from holonax.numerics.newton import Status
 
 ON_MANIFOLD = 1e-10
 """Largest |g| and |g' v| accepted at a start, relative to |g'||q| and |g'||v|, v the largest of all paths (or 32 eps in
@@ -70,8 +69,10 @@ def start(
     system = without_redundant(system, q, values, project)
     check_sizes(system, n)
     check_paths(q, values)
+    if v is None and p is None:
+        v = jnp.zeros_like(q)
     try:
-        evaluate = _evaluation(system, n, project, is_traced((q, v, p, *values)))
+        evaluate = evaluation(system, q, values, project, is_traced((q, v, p, *values)))
         point = evaluate(q, v, p, *values.around(q))
         if project and values.recipes:  # lists are to be those of where q is now
             point = evaluate(q, v, p, *values.around(point.q))
@@ -140,41 +141,15 @@ def check_start(system: System, start: State, values: Values) -> tuple[System, S
     return system, state
 
 
-def _at(form: System, start: State, values: Values) -> _Point:
+def _at(form: System, start: State, values: Values) -> StartPoint:
     """What is computed at a start; the program of `start` itself serves where the velocity is that of the momentum."""
-    evaluate = _compiled(form, False)
+    evaluate = compiled_evaluation(form, start.q, values, project=False)
     if start.v is not None:
         point = evaluate(start.q, start.v, None, *values)
         size = np.abs(start.p).max(axis=-1, keepdims=True)
         if np.all(np.abs(np.asarray(point.p) - start.p) <= 1e-12 * size):
             return point
     return evaluate(start.q, None, start.p, *values)
-
-
-def _evaluation(system: System, n: int, project: bool, traced: bool) -> Callable[..., _Point]:
-    """What is computed at a start, compiled; only once, unless the functions, or the start, hold traced values."""
-    try:
-        keep_up(system, n)
-    except Exception:
-        traced = True
-    return partial(_evaluate_all, system.form, project) if traced else _compiled(system.form, project)
-
-
-@remembered
-def _compiled(form: System, project: bool) -> Callable[..., _Point]:
-    return jax.jit(partial(_evaluate_all, form, project), compiler_options=QUICKLY)
-
-
-def _evaluate_all(
-    form: System, project: bool, q: Array, v: Array | None, p: Array | None, shared: dict, own: dict
-) -> _Point:
-    def evaluate(q: Array, v: Array | None, p: Array | None, own: dict) -> _Point:
-        return _evaluate(form.given(shared | own), q, v, p, project)
-
-    axis = 0 if q.ndim == 2 else None
-    if axis is None and not own:
-        return evaluate(q, v, p, own)
-    return jax.vmap(evaluate, (axis, axis, axis, 0))(q, v, p, own)
 
 
 def check_sizes(system: System, n: int) -> None:
@@ -209,42 +184,7 @@ def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:
     return array
 
 
-class _Point(NamedTuple):
-    """What is computed at a start, for the checks."""
-
-    q: Any
-    p: Any
-    v: Any
-    g: Any
-    implied: Any
-    hidden: Any
-    jacobian: Dense | Bordered | Sparse
-    potentials: Any
-    force: Any
-    status: Any
-
-
-def _evaluate(system: System, q: Array, v: Array | None, p: Array | None, project: bool) -> _Point:
-    newton = Newton()
-    status = jnp.zeros((1,), jnp.int32)
-    if project:
-        q, onto_S = project_position(system, q, newton)
-        status = status + onto_S.status
-    if p is None:
-        v = jnp.zeros_like(q) if v is None else v
-        p = system.momentum(q, v)
-    else:
-        v = system.velocity(q, p)
-    if project:
-        p, v, _, onto_cotangent = project_momentum(system, q, p, v, newton)
-        status = jnp.where(status == Status.CONVERGED, onto_cotangent.status, status)
-    potentials = jnp.append(system.gamma(q), system.L(q, v))
-    implied = distance_from_implied(system, q) if system.implied else jnp.zeros(0)
-    g, hidden, force = system.g(q), system.hidden(q, v), system.force(q, v)
-    return _Point(q, p, v, g, implied, hidden, jacobian(system, q, v), potentials, force, status)
-
-
-def _check(point: _Point) -> None:
+def _check(point: StartPoint) -> None:
     """Raise for the first thing that is wrong."""
     if np.ndim(point.q) == 1:
         point = jax.tree.map(lambda x: np.asarray(x)[None], point)

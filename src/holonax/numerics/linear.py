@@ -71,10 +71,6 @@ class Elimination:
         """All rows."""
         return jnp.concatenate(self.parts(x))
 
-    def without_motion(self, x: Array) -> Array:
-        """The same multipliers, and no motion."""
-        return x.at[: self.motions].set(0.0)
-
     def _eliminated(self, x0: Array) -> tuple[Solve, Array, Array, Array]:
         """How to divide by A, $A^{-1} B$, whether A is singular, and its diagonal."""
         n = self.motions

@@ -85,7 +85,9 @@ class Solved(NamedTuple):
         )
 
 
-class _Iterate(NamedTuple):
+class Iterate(NamedTuple):
+    """Where the iteration is, for one path."""
+
     x: Array
     step: Array  # from the last point inside the domain and on the near branch to x
     value: Array  # of the residual where it was last evaluated
@@ -159,46 +161,57 @@ class Newton:
         return unravel(x), Solved(status, solved.residual, iterations)
 
     def iterate(self, f: Evaluate, x0: Array, elimination: Elimination | SparseElimination) -> tuple[Array, Solved]:
-        """The iteration itself, for one path: `f` gives values and magnitudes, given those of the motions.
+        """The iteration itself, for one path: `f` gives values and magnitudes, given those of the motions."""
 
-        A round evaluates and improves, the last one too: what is solved already becomes a little better.  The first one
-        looks at where nothing moves, for the signs of the pivots there.  Written like that, everything is in the
-        program once.
-        """
-        bound = self.bound(x0.dtype)
-
-        def unfinished(it: _Iterate) -> Array:
-            return ~(it.solved | it.singular | jnp.isnan(it.step[0])) & (it.done < self.max_iterations)
-
-        def improve(it: _Iterate) -> _Iterate:
+        def improve(it: Iterate) -> Iterate:
             value, magnitude = f(it.x, it.motions)
-            update, singular, signs, masses = elimination.update(it.x, value)
-            first = it.done < 0
-            near = jnp.all(signs == it.signs) | first
-            outside = ~(jnp.all(jnp.isfinite(value)) & near)
-            zero = jnp.all(jnp.abs(value) <= bound * magnitude) & (it.done > 0)
-            step = jnp.where(outside, 0.5 * it.step, update)
-            step = jnp.where(jnp.any(step != 0.0) | ~outside, step, jnp.nan)  # no way back
-            x = it.x + jnp.where(outside, -step, step)
-            return _Iterate(
-                jnp.where(first, x0, x),
-                jnp.where(first, x0 - it.x, step),
-                value,
-                magnitude,
-                of_motions(magnitude[: masses.size], masses),
-                singular & ~outside & ~first & ~zero,
-                jnp.where(first, signs, it.signs),
-                it.other | (zero & ~near),
-                zero & near,
-                it.done + jnp.where(zero & near, 0, 1),
-            )
+            return self.improved(it, x0, value, magnitude, *elimination.update(it.x, value))
 
+        return self.outcome(lax.while_loop(self.unfinished, improve, self.begin(x0, elimination.motions)))
+
+    def begin(self, x0: Array, motions: int) -> Iterate:
+        """Where nothing moves: the same multipliers, and no motion."""
         no, zeros = jnp.zeros((), bool), jnp.zeros_like(x0)
-        begin = _Iterate(
-            elimination.without_motion(x0), zeros, zeros, zeros, zeros[: elimination.motions], no,
-            zeros[elimination.motions :], no, no, jnp.full((), -1, jnp.int32),
-        )  # fmt: skip
-        end = lax.while_loop(unfinished, improve, begin)
+        still = x0.at[:motions].set(0.0)
+        return Iterate(
+            still, zeros, zeros, zeros, zeros[:motions], no, zeros[motions:], no, no, jnp.full((), -1, jnp.int32)
+        )
+
+    def unfinished(self, it: Iterate) -> Array:
+        """Whether there is something left to do, and hope."""
+        return ~(it.solved | it.singular | jnp.isnan(it.step[0])) & (it.done < self.max_iterations)
+
+    def improved(
+        self, it: Iterate, x0: Array, value: Array, magnitude: Array, update: Array, singular: Array, signs: Array,
+        masses: Array,
+    ) -> Iterate:  # fmt: skip
+        """After a round, which evaluates and improves; the last one too, so what is solved becomes a little better.
+
+        The first one looks at where nothing moves, for the signs of the pivots there.  Written like that, everything is
+        in the program once.
+        """
+        first = it.done < 0
+        near = jnp.all(signs == it.signs) | first
+        outside = ~(jnp.all(jnp.isfinite(value)) & near)
+        zero = jnp.all(jnp.abs(value) <= self.bound(x0.dtype) * magnitude) & (it.done > 0)
+        step = jnp.where(outside, 0.5 * it.step, update)
+        step = jnp.where(jnp.any(step != 0.0) | ~outside, step, jnp.nan)  # no way back
+        x = it.x + jnp.where(outside, -step, step)
+        return Iterate(
+            jnp.where(first, x0, x),
+            jnp.where(first, x0 - it.x, step),
+            value,
+            magnitude,
+            of_motions(magnitude[: masses.size], masses),
+            singular & ~outside & ~first & ~zero,
+            jnp.where(first, signs, it.signs),
+            it.other | (zero & ~near),
+            zero & near,
+            it.done + jnp.where(zero & near, 0, 1),
+        )
+
+    def outcome(self, end: Iterate) -> tuple[Array, Solved]:
+        """The root, and how it was found."""
         residual = _norm(end.value)
         rough = jnp.all(jnp.abs(end.value) <= ROUGHLY * end.magnitude)
         status = jnp.select(
@@ -207,7 +220,7 @@ class Newton:
             Status.NOT_CONVERGED,
         )
         # floats, because custom_root wants tangents of what is returned here
-        return end.x, Solved(status.astype(x0.dtype), residual, end.done.astype(x0.dtype))
+        return end.x, Solved(status.astype(end.x.dtype), residual, end.done.astype(end.x.dtype))
 
 
 root_p = Primitive("root")

@@ -99,7 +99,7 @@ def _is_float(value: Any) -> bool:
 
 def _rule(equation: Any, values: tuple, sizes: tuple) -> list[tuple[Any, Any]]:
     name, parameters = equation.primitive.name, equation.params
-    if (inner := _called(equation)) is not None:
+    if (inner := program_called(equation)) is not None:
         jaxpr, constants = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, ())
         return list(zip(*_run(jaxpr, [*map(_fresh, constants)], [*zip(values, sizes, strict=True)]), strict=True))
     if name == "scan":
@@ -163,7 +163,7 @@ def _change(function: Any, values: tuple, sizes: tuple, places: list[int]) -> tu
     return jax.jvp(varied, tuple(values[i] for i in places), tangents)[1]
 
 
-def _called(equation: Any) -> Any:
+def program_called(equation: Any) -> Any:
     """The program that an equation merely calls."""
     name = equation.primitive.name
     if name in ("custom_jvp_call", "custom_vjp_call"):

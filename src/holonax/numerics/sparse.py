@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from holonax.numerics.sparse_order import Indices, elimination_levels
+from holonax.numerics.sparse_order import Indices, Order, elimination_levels, multiply_adds
 from holonax.numerics.sparse_tables import Stage, Sums, Tables, Tail
 
 UNROLLED = 16
@@ -35,10 +35,15 @@ UNROLLED = 16
 def analyse(rows: Indices, columns: Indices, motions: int, size: int) -> EliminationPlan:
     """How to eliminate a matrix whose entries are at (rows, columns), each place named once."""
     rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+    return plan_in_order(rows, columns, motions, size, elimination_levels(rows, columns, motions, size))
+
+
+def plan_in_order(rows: Indices, columns: Indices, motions: int, size: int, order: Order) -> EliminationPlan:
+    """The same where the order is known."""
     places = rows * size + columns
     if len(np.unique(places)) < len(places):
         raise ValueError("an entry of the matrix is named twice")
-    tables = Tables(*elimination_levels(rows, columns, motions, size), size)
+    tables = Tables(*order, size)
     stages = [tables.stage(i) for i in range(len(tables.levels))]
     tail, *rest = tables.rest()
     row, column = (np.concatenate([*(stage[i] for stage in stages), rest[i - 1]]) for i in (1, 2))
@@ -50,7 +55,7 @@ def analyse(rows: Indices, columns: Indices, motions: int, size: int) -> Elimina
         tables.order,
         tables.place,
         motions,
-        tables.operations,
+        multiply_adds(order),
     )
 
 

@@ -48,6 +48,9 @@ FULL = 0.5
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 
+Order = tuple[list["Level"], Indices]
+"""Levels, and the tail: what is left for a dense elimination, motions first."""
+
 
 class Level(NamedTuple):
     """Unknowns that are eliminated at the same time, and what that does to others.
@@ -63,10 +66,8 @@ class Level(NamedTuple):
     second: Indices
 
 
-def elimination_levels(
-    rows: Indices, columns: Indices, motions: int, size: int, costs: Costs = AS_ARRAYS
-) -> tuple[list[Level], Indices]:
-    """Levels, and the tail: what is left for a dense elimination, motions first."""
+def elimination_levels(rows: Indices, columns: Indices, motions: int, size: int, costs: Costs = AS_ARRAYS) -> Order:
+    """In which order to eliminate a matrix whose entries are at (rows, columns)."""
     apart = rows != columns
     rows, columns = rows[apart].astype(np.int64), columns[apart].astype(np.int64)
     graph = np.unique(np.concatenate([rows * size + columns, columns * size + rows]))
@@ -89,6 +90,13 @@ def elimination_levels(
     rest = np.flatnonzero(alive[groups.of])
     used = _best_number(levels, len(rest), costs)
     return levels[:used], np.sort(np.concatenate([rest, *(level.pivots for level in levels[used:])]))
+
+
+def multiply_adds(order: Order) -> int:
+    """Of a factorisation, and of a solution with it."""
+    levels, tail = order
+    pairs, edges = (sum(len(level[part]) for level in levels) for part in (3, 2))
+    return 2 * pairs + 2 * edges + len(tail) * (len(tail) ** 2 + 2) // 3
 
 
 def _alike(graph: Indices, motions: int, size: int) -> Indices:

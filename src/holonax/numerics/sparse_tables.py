@@ -165,8 +165,3 @@ class Tables:
         wanted = self.order[rows] * self.size + self.order[columns]
         found = np.append(by_place, len(places))[np.searchsorted(places, wanted, sorter=by_place)]
         return np.where(np.append(places, -1)[found] == wanted, found + 1, 0).astype(np.int32)
-
-    @property
-    def operations(self) -> int:
-        """Multiply-adds of the elimination."""
-        return 2 * len(self.first) + 2 * len(self.others) + self.tail * (self.tail**2 + 2) // 3

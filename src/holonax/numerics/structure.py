@@ -25,6 +25,7 @@ from holonax.cache.arrays import recalled
 from holonax.numerics.linear import Mass, MassFactors, factors_of_diagonal, is_linear
 from holonax.numerics.slicing import slice_of
 from holonax.numerics.sparse import EliminationPlan, analyse
+from holonax.numerics.sparse_matrices import SparseMatrices
 
 WORTHWHILE = 100
 """Unknowns from which on it is asked whether the equations are sparse."""
@@ -70,14 +71,14 @@ class Structure:
 
     momenta: ColouredRows
     constraints: ColouredRows
-    plan: EliminationPlan
+    matrices: SparseMatrices
 
     def solve(self, linear: Callable[[Array], Array], b: Array) -> Array:
         """The x at which a linear function with this Jacobian is b; for derivatives, backwards too."""
-        n, zero = self.plan.motions, jnp.zeros_like(b)
+        n, zero = self.matrices.motions, jnp.zeros_like(b)
         blocks = [(self.momenta, slice(None, n)), (self.constraints, slice(n, None))]
         entries = [block.entries(_part(linear, rows), zero) for block, rows in blocks]
-        return self.plan.factorize(jnp.concatenate(entries)).solve(b)
+        return self.matrices.solve(jnp.concatenate(entries), b)
 
 
 @final
@@ -161,8 +162,8 @@ class Sketch:
         if (momenta.number + constraints.number) * PER_OPERATION > size:
             return None
         where = np.argsort(~first, kind="stable")
-        plan = analyse(rows[where], columns[where], n, size)
-        return Structure(momenta, constraints, plan) if PER_OPERATION * plan.operations < dense else None
+        matrices = SparseMatrices.of(rows[where], columns[where], n, size)
+        return Structure(momenta, constraints, matrices) if PER_OPERATION * matrices.operations < dense else None
 
 
 def pattern(jaxpr: Jaxpr, constants: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
@@ -238,25 +239,22 @@ class SparseElimination:
     def _constraints(self, x: Array) -> Array:
         return jnp.concatenate([jnp.zeros((0,), x.dtype), *self.parts(x)[1:]])
 
-    def without_motion(self, x: Array) -> Array:
-        """The same multipliers, and no motion."""
-        return x.at[: self.motions].set(0.0)
-
     def update(self, x: Array, value: Array) -> tuple[Array, Array, Array, Array]:
         """What to add to the unknowns, whether that is singular, signs of the pivots of the multipliers, and masses."""
-        entries = self._entries(x)
+        entries = self.entries(x)
         return *_paths_last(self._solve)(entries, value), entries[self.structure.momenta.diagonal]
 
     def margins(self, x: Array) -> Array:
         """Pivots of all unknowns over the sum of the magnitudes that they are the difference of."""
-        return _paths_last(lambda entries: self.structure.plan.factorize(entries).margins)(self._entries(x))
+        return self.structure.matrices.margins(self.entries(x))
 
-    def _entries(self, x: Array) -> Array:
+    def entries(self, x: Array) -> Array:
+        """Of the Jacobian, in the order of the structure."""
         momenta = self.structure.momenta.entries(self._momenta, x) if self.fixed is None else self.fixed
         return jnp.concatenate([momenta, self.structure.constraints.entries(self._constraints, x)])
 
     def _solve(self, entries: Array, value: Array) -> tuple[Array, Array, Array]:
-        factors = self.structure.plan.factorize(entries)
+        factors = self.structure.matrices.plan.factorize(entries)
         return -factors.solve(value), factors.singular, factors.signs
 
 

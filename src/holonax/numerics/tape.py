@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holonax.numerics.sparse_order import Costs, Indices, elimination_levels
+from holonax.numerics.sparse_order import Costs, Indices, Order, elimination_levels
 from holonax.numerics.tape_runs import (
     DIAGONAL,
     GIVEN,
@@ -35,7 +35,6 @@ from holonax.numerics.tape_runs import (
     Products,
     Tape,
     TapeWriter,
-    work_through,
 )
 
 AS_DATA = Costs(level=300, dense_step=50, sparse=3)
@@ -60,6 +59,7 @@ class EliminationTape(NamedTuple):
         dense: where the dense matrix is, row by row.
         rest: where its right side is, and then its solution.
         sizes: where there is room for the sizes of what is subtracted from its diagonal.
+        subtracted: where the sizes of what was subtracted from its diagonal before are.
         operations: multiply-adds of a factorisation.
     """
 
@@ -77,13 +77,19 @@ class EliminationTape(NamedTuple):
     dense: int
     rest: int
     sizes: int
+    subtracted: np.ndarray
     operations: int
 
 
 def elimination_tape(rows: Indices, columns: Indices, motions: int, size: int) -> EliminationTape:
     """How to eliminate a matrix whose entries are at (rows, columns), each place named once."""
     rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
-    levels, tail = elimination_levels(rows, columns, motions, size, AS_DATA)
+    return tape_in_order(rows, columns, size, elimination_levels(rows, columns, motions, size, AS_DATA))
+
+
+def tape_in_order(rows: Indices, columns: Indices, size: int, order: Order) -> EliminationTape:
+    """The same where the order is known."""
+    levels, tail = order
     elimination = _Elimination(rows, columns, size)
     for level in levels:
         elimination.eliminate(np.sort(level.pivots))
@@ -229,7 +235,8 @@ class _Elimination:
         factor = self.factor.tape()
         return EliminationTape(
             factor, self.forward.tape(), self.backward.tape(), order, self.terms[order], n, full, self.used,
-            self.first_right, solution, self.first_inverse, dense, rest, sizes, len(factor.left) + full**3 // 3,
+            self.first_right, solution, self.first_inverse, dense, rest, sizes, self.sizes[tail],
+            len(factor.left) + full**3 // 3,
         )  # fmt: skip
 
     def _way_back(self, level: _Level, known: Indices) -> int:
@@ -256,19 +263,3 @@ def _by_neighbour(unknowns: Indices, others: Indices) -> Indices:
     counts = np.bincount(own, minlength=len(before))
     rank = np.arange(len(own)) - (np.cumsum(counts) - counts)[own] - before[own]
     return order[np.lexsort((own, rank))]
-
-
-def pivots(tape: EliminationTape, entries: np.ndarray) -> np.ndarray:
-    """The pivots of a matrix with these entries, in the order of elimination."""
-    w = np.zeros(tape.places)
-    w[ONE] = 1.0
-    w[GIVEN : GIVEN + len(entries)] = entries
-    work_through(tape.factor, w)
-    full = tape.tail
-    dense = w[tape.dense : tape.dense + full * full].reshape(full, full)
-    inverse = w[tape.inverse : tape.inverse + tape.size]
-    with np.errstate(all="ignore"):
-        for j in range(full):
-            inverse[tape.size - full + j] = 1.0 / dense[j, j]
-            dense[j + 1 :] -= np.outer(dense[j + 1 :, j] / dense[j, j], dense[j])
-        return 1.0 / inverse

@@ -114,13 +114,13 @@ def _stretches(table: np.ndarray) -> Iterator[tuple[int, int, bool]]:
 
 
 def work_through(tape: Tape, workspace: np.ndarray) -> None:
-    """The sums of a tape, run by run, by NumPy."""
+    """The sums of a tape, run by run, by NumPy; a second axis of the workspace, if there is one, are paths."""
     w = workspace
     with np.errstate(all="ignore"):
         for begin, end, width, first, what, beside, _, _ in tape.runs.tolist():
             out, start, scale = (x[begin:end] for x in (tape.out, tape.start, tape.scale))
             terms = slice(first, first + (end - begin) * width)
-            products = (w[tape.left[terms]] * w[tape.right[terms]]).reshape(end - begin, width)
+            products = (w[tape.left[terms]] * w[tape.right[terms]]).reshape(end - begin, width, *w.shape[1:])
             total = w[start] - products.sum(axis=1)
             if what == PIVOTS:
                 w[out] = 1.0 / total

@@ -1,4 +1,4 @@
-"""Sparse Jacobians of arrays: forward mode, with only the entries that are there.
+"""Sparse Jacobians of arrays: forward mode, with only the entries that are there; sums of sums backwards.
 
 The Jacobian of an array with respect to the unknowns is a list of groups of entries.  A group has the row and the
 column of each entry, and the entries themselves as one array: one formula for all of them, as for the values.  A rod's
@@ -11,6 +11,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from holonax.compiler.arrays.backwards import MOST_ROWS, backwards, is_wide_sum
 from holonax.compiler.arrays.moves import sums_by_target
 from holonax.compiler.arrays.translate import Translation
 from holonax.compiler.arrays.values import Array, Combined, Formula, Given, Joined, Ref, Table, fixed, known_number
@@ -58,11 +59,27 @@ class Differentiation:
             unknowns: [Group(numbers, numbers, fixed(np.ones(unknowns.size, unknowns.dtype)))]
         }
         self.dependent: dict[Array, bool] = {unknowns: True}
+        self.wide: dict[Array, bool] = {}
 
     def depends(self, array: Array) -> bool:
         """Whether the unknowns enter."""
         known = self.dependent
         return evaluated([array], known, lambda x: x.sources, lambda x: any(known[y] for y in x.sources))[0]
+
+    def _is_backwards(self, array: Array) -> bool:
+        """Whether it is a sum with wide sums of unknowns inside, which make the derivatives of its terms dense."""
+        known = self.wide
+        if not is_wide_sum(array) or array.size > MOST_ROWS or not self.depends(array):
+            return False
+
+        def followed(x: Array) -> list[Array]:
+            return [y for y in x.sources if self.depends(y)]
+
+        def has_wide_sums(x: Array) -> bool:
+            return is_wide_sum(x) or any(known[y] for y in followed(x))
+
+        inside: list[bool] = evaluated(followed(array), known, followed, has_wide_sums)
+        return any(inside)
 
     def groups(self, ref: Ref) -> list[Group]:
         """The Jacobian of a vector of entries."""
@@ -70,7 +87,7 @@ class Differentiation:
 
     def _of(self, array: Array) -> list[Group]:
         def followed(x: Array) -> list[Array]:
-            return [y for y in x.sources if self.depends(y)]
+            return [] if self._is_backwards(x) else [y for y in x.sources if self.depends(y)]
 
         def groups(x: Array) -> list[Group]:
             return self._merged(self._rule(x)) if self.depends(x) else []
@@ -81,6 +98,8 @@ class Differentiation:
         match array:
             case Formula():
                 return self._of_formula(array)
+            case Combined(operation="add") if self._is_backwards(array):
+                return [self._of_sum(array, row) for row in range(array.size)]
             case Combined(operation="add"):
                 width = array.terms.table.shape[1]
                 groups = [g.of_rows(array.terms.table.reshape(-1))[0] for g in self.known[array.terms.array]]
@@ -94,6 +113,11 @@ class Differentiation:
                         result.append(Group(places[place], own.columns, own.entries))
                 return result
         raise Untranslatable("equations whose derivatives are not sums and products of entries")
+
+    def _of_sum(self, array: Combined, row: int) -> Group:
+        begin = Ref(array.terms.array, array.terms.table[row])
+        columns, entries = backwards(self.translation, begin, self.unknowns, self.depends)
+        return Group(np.full(len(columns), row), columns, entries)
 
     def _of_formula(self, array: Formula) -> list[Group]:
         """The chain rule."""

@@ -12,7 +12,8 @@ from holonax.compiler.arrays.evaluate import array_values
 from holonax.compiler.arrays.values import Array, Fixed, Given, Joined, Ref, Table
 from holonax.compiler.ir.operations import FLOATS
 from holonax.numerics.newton import Status
-from holonax.numerics.tape import EliminationTape, pivots
+from holonax.numerics.tape import EliminationTape
+from holonax.numerics.tape_factors import TapeFactors
 from holonax.numerics.tape_runs import GIVEN
 
 NOT_SOLVED = float(Status.NOT_CONVERGED)
@@ -170,7 +171,7 @@ def near_signs(solve: Solve) -> np.ndarray:
             known[array] = _typical(array, random)
         with np.errstate(all="ignore"):
             entries = array_values(solve.entries, known)
-        found.append(np.sign(pivots(solve.tape, entries)))
+        found.append(np.sign(TapeFactors(solve.tape, entries).pivots))
     agreed = np.all([signs == found[0] for signs in found], axis=0)
     multipliers = solve.tape.order >= solve.motions
     return np.where(agreed & multipliers, found[0], 0.0)
