@@ -1,0 +1,37 @@
+"""How many threads take a kernel through its steps: all that there are, or one, whichever was faster lately.
+
+Threads that wait for each other lose more than they gain where another program is busy on one of their cores, and
+nobody knows that beforehand.  The bits do not depend on it.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+RARELY = 32
+"""The slower way is tried again after so many times the seconds that it would take."""
+
+
+@final
+class Pace:
+    """Seconds per step, by the number of threads, when each was last taken."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[int, float] = {}
+        self.since = 0.0  # the slower way was tried, in seconds
+
+    def choose(self, threads: int, steps: int) -> int:
+        """So many threads, or one, for the next steps."""
+        for number in (threads, 1):
+            if number not in self.seconds:
+                return number
+        best, other = sorted((threads, 1), key=lambda number: self.seconds[number])
+        if self.since > RARELY * steps * self.seconds[other]:
+            self.since = 0.0
+            return other
+        return best
+
+    def note(self, threads: int, steps: int, seconds: float) -> None:
+        """How long steps took."""
+        self.seconds[threads] = seconds / steps
+        self.since += seconds
