@@ -1,5 +1,6 @@
 """Threads that share a path: the same bits for any number of them, meetings where they are needed, and nobody waits."""
 
+import signal
 import threading
 from types import SimpleNamespace
 
@@ -14,9 +15,10 @@ from holonax.compiler.arrays.program import ROUND
 from holonax.compiler.arrays.sharing import ALONE, Meetings, Touch, blocks_of
 from holonax.engines.llvm import array_code, array_runner, array_sharing
 from holonax.engines.llvm.array_runner import PATHS, ArrayRunner
-from holonax.engines.llvm.pace import RARELY, Pace
+from holonax.engines.llvm.pace import RARELY, WORTH_STARTING, Pace
 from holonax.engines.plain import PlainRunner
 from holonax.mechanics.system import State
+from signals import stop
 from support import heavy
 
 H = 2.0**-6
@@ -52,7 +54,7 @@ def of_matrices():
 
 
 SYSTEMS = {
-    "chain": lambda: hx.systems.chain(70),
+    "chain": lambda: hx.systems.chain(30),
     "net": lambda: hx.systems.net(5, 5),
     "water": lambda: hx.systems.water(8),
     "matrices": of_matrices,
@@ -77,11 +79,11 @@ def runner_for(entry, method, engine=ArrayRunner, **options):
 
 CASES = [
     ("chain", hx.EulerA(), 1, H),
-    ("chain", hx.EulerA(), PATHS, H),
+    heavy("chain", hx.EulerA(), PATHS, H),
     ("matrices", hx.Rattle(), 1, H),
     ("fast chain", hx.EulerA(), 5, H),
     heavy("chain", hx.Lobatto(3), 1, H),
-    heavy("chain", hx.Langevin(1.0, 0.5, metropolis=True), 2, H),
+    heavy("water", hx.Langevin(1.0, 0.5, metropolis=True), 2, 1e-3),
     heavy("net", hx.Kicked(), 1, H),
     heavy("net", hx.Rattle(), PATHS, H),
     heavy("water", hx.Rattle(), 1, 1e-3),
@@ -110,7 +112,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, integrator, paths, h, m
 
 @pytest.mark.usefixtures("small")
 def test_steps_that_threads_share_are_those_of_the_plain_engine():
-    entry, method = hx.systems.chain(40), hx.Rattle()
+    entry, method = hx.systems.chain(20), hx.Rattle()
     q, p, *_ = ran(runner_for(entry, method), entry, 1, 2)
     plain = runner_for(entry, method, PlainRunner)
     states = State(*(np.resize(np.asarray(x), (plain.chunk, entry.system.n)) for x in entry.start[:3]))
@@ -210,12 +212,20 @@ def test_the_faster_way_is_taken_and_the_other_rarely():
     for _ in range(200):
         taken.append(pace.choose(4, 10))
         pace.note(taken[-1], 10, 0.5 if taken[-1] == 4 else 1.0)
-    assert taken[:3] == [4, 1, 4]
+    assert taken[:3] == [1, 4, 4]
     assert 1 <= taken[3:].count(1) <= 200 / RARELY
     for _ in range(3 * RARELY):  # another program has begun
         taken.append(pace.choose(4, 10))
         pace.note(taken[-1], 10, 9.0 if taken[-1] == 4 else 1.0)
     assert taken[-RARELY:].count(1) >= RARELY - 1
+
+
+def test_no_threads_are_started_for_a_few_short_steps():
+    pace = Pace()
+    for _ in range(10):
+        pace.note(1, 10, 0.1 * WORTH_STARTING)
+        assert pace.choose(4, 50) == 1
+    assert pace.choose(4, 200) == 4
 
 
 @pytest.mark.usefixtures("small")
@@ -236,3 +246,12 @@ def test_short_loops_are_left_to_one_thread():
     runner = runner_for(chain, hx.EulerA())
     ran(runner, chain, 1, 2)
     assert not any(code.shared for code in runner.codes.values())
+
+
+@pytest.mark.study
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
+def test_an_interrupt_is_answered_while_threads_share_a_path(number, tmp_path):
+    """`stop` fails if the process does not say so and end within some seconds."""
+    command = ("run", "--t1", "1000", "--h", "2^-10", "--paths", "1", "-m", "EulerA")
+    *_, complete = stop(command, number, 15.0, tmp_path, tmp_path / "out", entry="hx.systems.chain(3000)")
+    assert complete == 0

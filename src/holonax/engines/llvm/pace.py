@@ -11,6 +11,9 @@ from typing import final
 RARELY = 32
 """The slower way is tried again after so many times the seconds that it would take."""
 
+WORTH_STARTING = 0.005
+"""Seconds of a call from which on threads are started for it, which takes some ten-thousandths."""
+
 
 @final
 class Pace:
@@ -22,9 +25,10 @@ class Pace:
 
     def choose(self, threads: int, steps: int) -> int:
         """So many threads, or one, for the next steps."""
-        for number in (threads, 1):
-            if number not in self.seconds:
-                return number
+        if 1 not in self.seconds or steps * self.seconds[1] < WORTH_STARTING:
+            return 1
+        if threads not in self.seconds:
+            return threads
         best, other = sorted((threads, 1), key=lambda number: self.seconds[number])
         if self.since > RARELY * steps * self.seconds[other]:
             self.since = 0.0
