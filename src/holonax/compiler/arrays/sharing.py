@@ -24,9 +24,6 @@ COSTLY = 20
 ALONE = 0
 """Blocks of what the first thread does alone."""
 
-EVERYBODY = -1
-"""Blocks of what every thread does."""
-
 
 def blocks_of(rounds: int) -> int:
     """Blocks that so many rounds are cut into."""
