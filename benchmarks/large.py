@@ -74,6 +74,18 @@ def _alone(method: str, rival: str) -> Case:
     )
 
 
+def _shared(title: str, speed: Asked) -> Case:
+    return Case(
+        f"{title}, one path",
+        2,
+        {
+            "first": Asked("first call", "s", 30),
+            "speed": speed,
+            "ratio": Asked("speed over that of one thread", ""),
+        },
+    )
+
+
 def _dense(title: str) -> Case:
     return Case(
         title,
@@ -93,6 +105,8 @@ CASES = {
     "alone-euler": _alone("EulerA", "Verlet"),
     "alone-rattle": _alone("Rattle", "Verlet"),
     "alone-langevin": _alone("Langevin", "LangevinMiddle"),
+    "alone-10000": _shared("chain of 10000 beads, EulerA", Asked("per bead-step", "ns")),
+    "alone-water": _shared("125 waters, all pairs, Rattle", Asked("per step", "us")),
     "water": Case(
         "64 waters, all pairs, Rattle",
         1,

@@ -22,6 +22,7 @@ import holonax as hx
 from benchmarks.contestants import H
 from benchmarks.large_systems import dimers, regression, stiefel
 from benchmarks.molecular import FRICTION, openmm_steps
+from holonax.engines import runner
 from holonax.sampling.target import langevin_system
 
 Numbers = Iterator[tuple[str, float, str]]
@@ -140,6 +141,22 @@ def alone(method: hx.Method, thermal: bool, noisy: bool = False) -> Numbers:
     yield "exact", 1e9 * per_step([exact])[0] / beads, f"1 thread; bonds off by {bond_error(exact(MOST)):.1e}"
 
 
+def shared(entry: hx.Entry, method: hx.Method, h: float, unit: float) -> Numbers:
+    """One path on all cores, and beside that by one thread of its engine; the speed in such units of a second."""
+    advance = holonax(entry.system, method, entry.start, h, 1)
+    yield "first", seconds(partial(advance, 1)), ""
+    made = runner("auto", entry.system.form, method, entry.n, "float64")
+    begin = hx.State(*(np.asarray(x)[None] for x in (entry.start.q, entry.start.p, entry.start.guess)))
+
+    def by(chunks: int) -> Advance:
+        own = made.beside(chunks)
+        return lambda steps: own.advance(own.begin(begin, {}), range(1), 0, h, 0, steps, steps)
+
+    one, several = per_step([by(made.workers), by(1)], repetitions=9)
+    yield "speed", several / unit, advance(2).reason
+    yield "ratio", one / several, "in turn"
+
+
 def bond_error(q: Any) -> float:
     """The largest difference of a bond from 1, of positions (paths, n) of chains."""
     places = np.asarray(q).reshape(len(q), -1, 3)
@@ -198,6 +215,8 @@ MEASURED: dict[str, Callable[[], Numbers]] = {
     "alone-euler": partial(alone, hx.EulerA(), thermal=False, noisy=True),
     "alone-rattle": partial(alone, hx.Rattle(), thermal=False),
     "alone-langevin": partial(alone, hx.Langevin(FRICTION, TEMPERATURE), thermal=True),
+    "alone-10000": lambda: shared(hx.systems.chain(10_000, SIGMA), hx.EulerA(), H, 1e-9 * 10_000),
+    "alone-water": lambda: shared(hx.systems.water(125), hx.Rattle(), WATER_STEP, 1e-6),
     "water": water,
     "dimers": lambda: first_call(dimers(), hx.EulerA()),
     "regression-20": partial(sampled, 20),

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 from weakref import WeakSet
 
 _GLANCE_SECONDS = 0.1
@@ -68,6 +68,50 @@ def in_order(
             future.cancel()
         for _ in range(started):
             tasks.put(None)
+
+
+def at_once(function: Callable[[int], Result], number: int) -> Result:
+    """The result of `function(0)`, where so many calls, each with its number, run at the same time and need each other.
+
+    If some thread cannot be started, or the caller is interrupted before all are, none of them begins.  Once they have
+    begun they go on to their end, whoever waits for them.
+    """
+    gate = _Gate(number)
+    calls = in_order(lambda i: function(i) if gate.passed() else None, range(number), number, lambda: None)
+    try:
+        first, *_ = list(calls)
+    finally:
+        gate.close()
+    assert first is not None  # for all have passed
+    return first
+
+
+@final
+class _Gate:
+    """Opens when so many threads are there, unless it was closed before: all of them pass, or none."""
+
+    def __init__(self, number: int) -> None:
+        self.missing, self.opens = number, threading.Condition()
+        self.decision: bool | None = None
+
+    def passed(self) -> bool:
+        """Wait for the others; whether all may pass."""
+        with self.opens:
+            self.missing -= 1
+            if self.missing == 0:
+                self._decide(True)
+            self.opens.wait_for(lambda: self.decision is not None)
+            return bool(self.decision)
+
+    def close(self) -> None:
+        """Let nobody pass if nobody has."""
+        with self.opens:
+            self._decide(False)
+
+    def _decide(self, decision: bool) -> None:
+        if self.decision is None:
+            self.decision = decision
+            self.opens.notify_all()
 
 
 _threads: WeakSet[threading.Thread] = WeakSet()

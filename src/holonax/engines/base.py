@@ -50,6 +50,10 @@ class Runner(ABC):
         """Paths that are observed together: sums over paths are sums over such blocks, however paths are cut."""
         return self.grain
 
+    def beside(self, chunks: int) -> Runner:
+        """The same program where so many chunks run at a time: if that leaves cores idle, they may share a chunk."""
+        return self
+
     @abstractmethod
     def begin(self, states: State, parameters: Mapping[str, Any], fate: Fate | None = None) -> Any:
         """The paths of a chunk in whatever form the program carries them; parameters per path.

@@ -137,9 +137,11 @@ def execute(plan: Plan, progress: bool, crew: Crew | None = None) -> Run:
     program = _compiled(plan, progress)
     ready = time.perf_counter()
     recorder = Recorder(plan, program.block)
-    work = partial(_run_chunk, Stepper(plan, program), recorder)
     workers, total = program.workers, plan.paths * plan.steps
-    chunks = cut(plan.paths, chunk_size(program, plan, crew.chunks(plan) if crew else workers))
+    size = chunk_size(program, plan, crew.chunks(plan) if crew else workers)
+    chunks = cut(plan.paths, size)
+    program = program.beside(min(workers, -(-plan.paths // size)))
+    work = partial(_run_chunk, Stepper(plan, program), recorder)
     try:
         if crew:
             crew.run(plan, program, ToRecorder(recorder), chunks, recorder.add, progress=progress, remedy=_REMEDY)

@@ -140,7 +140,8 @@ class _Job:
 
     def run(self, progress: bool, crew: Crew | None) -> None:
         """All chunks; those that are complete are only looked at."""
-        keeper = Keeper(self.plan, self.shapes, self.store, Stepper(self.plan, self.program), self.program.block)
+        program = self.program.beside(min(self.workers, -(-self.plan.paths // self.shapes.chunk)))
+        keeper = Keeper(self.plan, self.shapes, self.store, Stepper(self.plan, program), program.block)
         summaries = _Summaries(self)
         watch = _Watch(keeper)
         total = self.plan.paths * self.plan.steps

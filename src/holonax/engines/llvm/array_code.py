@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from holonax.background import at_once
 from holonax.compiler.arrays.program import ArrayProgram
 from holonax.engines.kept import StepCache, as_array
 from holonax.engines.llvm.array_kernel import KERNEL, SLOT, ArrayKernel
 from holonax.engines.llvm.machine import load, object_code
+from holonax.engines.llvm.meeting import meeting_place
+from holonax.engines.llvm.pace import Pace
 
-SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 4)
+SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int64, *[ctypes.c_void_p] * 6, *[ctypes.c_int64] * 4, ctypes.c_void_p, *[ctypes.c_int64] * 2
+)
 ALIGNMENT = 64
 
 
@@ -60,37 +66,76 @@ class MemoryLayout(NamedTuple):
         return MemoryLayout([Place(*x) for x in track], places, [Place(*x) for x in own], *sizes)
 
 
+WORTH_A_MEETING = 40_000
+"""Operations that threads share between two meetings, from which on two are faster than one: a few microseconds."""
+
+
+def kernel_for(program: ArrayProgram, paths: int) -> tuple[ArrayKernel, str]:
+    """The kernel and its text; one that threads can share, if that is worth their while.
+
+    Such a kernel takes a single thread as long as another one, if its loops are long.
+    """
+    kernel = ArrayKernel(program, paths, shared=True)
+    text = kernel.text()
+    if kernel.work < WORTH_A_MEETING * kernel.meetings:
+        kernel = ArrayKernel(program, paths, shared=False)
+        text = kernel.text()
+    return kernel, text
+
+
 @final
 class Code:
-    """The kernel for so many paths in a vector: where it expects what, its tables, and its machine code."""
+    """The kernel for so many paths in a vector: where it expects what, its tables, and its machine code.
 
-    def __init__(self, paths: int, layout: MemoryLayout, data: list[np.ndarray], code: bytes) -> None:
-        self.paths, self.layout, self.data = paths, layout, data
+    A `shared` one may be called by several threads at a time.
+    """
+
+    def __init__(self, paths: int, layout: MemoryLayout, shared: bool, data: list[np.ndarray], code: bytes) -> None:
+        self.paths, self.layout, self.shared, self.data = paths, layout, shared, data
         self.tables = np.array([x.ctypes.data for x in self.data], np.uint64)
         address, self.compiler = load(code, KERNEL)
         self.function = SIGNATURE(address)
-        self.frames = threading.local()
+        self.frames, self.pace = threading.local(), Pace()
 
     @staticmethod
     def of(program: ArrayProgram, paths: int, kept: StepCache) -> Code:
         """Of a program, and kept."""
-        kernel = ArrayKernel(program, paths)
-        code = object_code(kernel.text())
+        kernel, text = kernel_for(program, paths)
+        code = object_code(text)
         layout = MemoryLayout.of(kernel)
-        kept.keep(paths, layout, [*kernel.data, as_array(code)])
-        return Code(paths, layout, kernel.data, code)
+        kept.keep(paths, [layout, kernel.shared], [*kernel.data, as_array(code)])
+        return Code(paths, layout, kernel.shared, kernel.data, code)
 
     @staticmethod
     def kept(paths: int, kept: StepCache) -> Code | None:
         """From the cache, if it is there."""
         if (found := kept.find(paths)) is None:
             return None
-        told, (*data, code) = found
-        return Code(paths, MemoryLayout.read(told), data, code.tobytes())
+        (layout, shared), (*data, code) = found
+        return Code(paths, MemoryLayout.read(layout), shared, data, code.tobytes())
+
+    def call(self, pointers: tuple[np.ndarray, ...], first: int, stop: int, rest: tuple[int, int], threads: int) -> int:
+        """Take steps, by so many threads or by one; the number of the step that would be next."""
+        if not self.shared or threads == 1:
+            return self._call(pointers, (first, stop, *rest), 1)
+        number = self.pace.choose(threads, stop - first)
+        begin = time.monotonic()
+        now = self._call(pointers, (first, stop, *rest), number)
+        self.pace.note(number, now - first, time.monotonic() - begin)
+        return now
+
+    def _call(self, pointers: tuple[np.ndarray, ...], numbers: tuple[int, ...], threads: int) -> int:
+        place = meeting_place()
+        addresses = [x.ctypes.data for x in (*pointers, place)]
+
+        def one(thread: int, _held: Any = (pointers, place)) -> int:  # memory outlives a caller who is interrupted
+            return int(self.function(*addresses[:-1], *numbers, addresses[-1], thread, threads))
+
+        return at_once(one, threads) if threads > 1 else one(0)
 
     @property
     def frame(self) -> np.ndarray:
-        """Of this thread."""
+        """Of this thread, and of those who help it."""
         if not hasattr(self.frames, "memory"):
             self.frames.memory = aligned_memory(self.layout.frame_size * self.paths)
         return self.frames.memory

@@ -12,12 +12,13 @@ from holonax.engines.llvm.array_memory import BYTES, memory_type
 from holonax.engines.llvm.array_newton import NewtonEmitter
 from holonax.engines.llvm.elimination import EliminationFunctions
 from holonax.engines.llvm.matrices import MatrixFunctions
+from holonax.engines.llvm.meeting import meeting_function
 from holonax.engines.llvm.structured import loop
 from holonax.methods.path import IN_DOUBT
 
 KERNEL = "advance"
 ARGUMENTS = "ptr %track, ptr %other, ptr %fixed, ptr %frame, ptr %tables, ptr %buffer, "
-ARGUMENTS += "i64 %first, i64 %stop, i64 %stride, i64 %offset"
+ARGUMENTS += "i64 %first, i64 %stop, i64 %stride, i64 %offset, ptr %meeting, i64 %thread, i64 %threads"
 
 SLOT = 8
 """Bytes per number in memory, whatever its type."""
@@ -25,15 +26,18 @@ SLOT = 8
 
 @final
 class ArrayKernel(NewtonEmitter):
-    """Writes the module: `advance(track, other, fixed, frame, tables, buffer, first, stop, stride, offset)`.
+    """Writes the module: `advance(track, other, fixed, frame, tables, buffer, first, stop, stride, offset, ...)`.
 
     Takes the paths of a vector through the steps `first`..`stop - 1`, from `track` to `other` and back, writing q and p
     to the next row of the buffer (rows, 2n, paths) at multiples of `stride`.  Ends early after a step that some path
     has to take again.  Returns the number of the step that would be next.
+
+    A `shared` kernel is called by several threads at the same time, with the place where they meet, the number of this
+    thread and that of all; these arguments mean nothing to another one.
     """
 
-    def __init__(self, program: ArrayProgram, paths: int) -> None:
-        super().__init__(paths)
+    def __init__(self, program: ArrayProgram, paths: int, shared: bool) -> None:
+        super().__init__(paths, shared)
         self.arrays = program
         self.track, self.track_size = consecutive([*program.track, *program.kept])
         self.now, self.part = "%track", program.begin  # where the track is, and what is written
@@ -61,20 +65,26 @@ class ArrayKernel(NewtonEmitter):
         self.lines[head:head] = loads
         functions = EliminationFunctions(self.kind, self.paths), MatrixFunctions(self.kind, self.paths)
         texts = [line for own in functions for line in own.text()]
+        if self.shared:
+            texts += meeting_function()
         declared = self.intrinsics.union(*(own.declared for own in functions))
         return "\n".join([*sorted(declared), *texts, *self.lines])
 
     # Memory.
 
+    def place(self, array: Array) -> tuple[str, int]:
+        """The memory that an array is in, and where, in numbers per path."""
+        if array in self.results:
+            return "%next", self.track[self.results[array]]
+        if array in self.track:
+            return self.now, self.track[array]
+        if array in self.fixed:
+            return "%fixed", self.fixed[array]
+        return "%frame", self.part.frame[home(array)]
+
     def pointer(self, array: Array) -> str:
         """Where an array is."""
-        if array in self.results:
-            return self.at("%next", self.track[self.results[array]])
-        if array in self.track:
-            return self.at(self.now, self.track[array])
-        if array in self.fixed:
-            return self.at("%fixed", self.fixed[array])
-        return self.at("%frame", self.part.frame[home(array)])
+        return self.at(*self.place(array))
 
     def at(self, base: str, place: int) -> str:
         """An address, by numbers per path."""
@@ -95,6 +105,7 @@ class ArrayKernel(NewtonEmitter):
         lines += ["  %quotient = sdiv i64 %first, %stride", "  %quotient.next = add i64 %quotient, 1"]
         lines += ["  %begin.due = mul i64 %quotient.next, %stride"]
         self.statements(self.part.statements)
+        self.meet()
         self.now, self.part = "%now", self.arrays.step
         lines += ["  br label %before", "before:", "  br label %step"]
         lines += ["step:", "  %number = phi i64 [ %first, %before ], [ %number.next, %step.end ]"]
@@ -102,12 +113,9 @@ class ArrayKernel(NewtonEmitter):
         lines += ["  %next = phi ptr [ %other, %before ], [ %now, %step.end ]"]
         lines += ["  %row = phi i64 [ 0, %before ], [ %row.next, %step.end ]"]
         lines += ["  %due = phi i64 [ %begin.due, %before ], [ %due.next, %step.end ]"]
-        number = self.put(f"trunc i64 {self.put('add i64 %number, %offset')} to i32")
-        step = self.pointer(self.arrays.fixed["step"])
-        for lane in range(self.paths):
-            there = self.put(f"getelementptr i32, ptr {step}, i64 {lane}")
-            lines.append(f"  store i32 {number}, ptr {there}")
+        self._number_the_step()
         self.statements(self.part.statements)
+        self.meet()
         doubt = self._any_in_doubt()
         lines += ["  br label %step.done", "step.done:", "  %number.next = add i64 %number, 1"]
         lines += ["  %record = icmp eq i64 %number.next, %due", "  br i1 %record, label %write, label %step.end"]
@@ -126,6 +134,19 @@ class ArrayKernel(NewtonEmitter):
         lines += ["  %more = and i1 %left, %clear", "  br i1 %more, label %step, label %exit"]
         lines += ["exit:", "  ret i64 %number.next", "}"]
 
+    def _number_the_step(self) -> None:
+        """As far as noise is concerned."""
+        step = self.arrays.fixed["step"]
+
+        def store() -> None:
+            number = self.put(f"trunc i64 {self.put('add i64 %number, %offset')} to i32")
+            for lane in range(self.paths):
+                there = self.put(f"getelementptr i32, ptr {self.pointer(step)}, i64 {lane}")
+                self.lines.append(f"  store i32 {number}, ptr {there}")
+
+        self.order([], self.touch(step, None))
+        self.alone(store)
+
     def _copy(self, source: str, target: str, size: int) -> None:
         """So many numbers of each path; a call of the C library would not be close to the kernel."""
         vector = f"<{self.paths} x {self.kind}>"
@@ -137,7 +158,7 @@ class ArrayKernel(NewtonEmitter):
             self.lines.append(f"  store {vector} {value}, ptr {there}, align {BYTES[self.kind]}")
             return []
 
-        loop(self, "0", str(size), [], one)
+        loop(self, *self.slice_of(size), [], one)
 
     def _any_in_doubt(self) -> str:
         """Whether some path has to take the step again."""

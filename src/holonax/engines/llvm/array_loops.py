@@ -6,16 +6,17 @@ import numpy as np
 
 from holonax.compiler.arrays.bodies import Body
 from holonax.compiler.arrays.program import Part
+from holonax.compiler.arrays.sharing import Touch, work_of
 from holonax.compiler.arrays.statements import ArrayLoop, MatrixLoops, Reduction, Scatter, Store
-from holonax.compiler.arrays.values import Array, Combined, Ref, fixed, neutral
+from holonax.compiler.arrays.values import Array, Combined, Ref, Table, fixed, neutral
 from holonax.compiler.frontend.functions import FUNCTIONS
 from holonax.compiler.ir.graph import Node
-from holonax.engines.llvm.array_bodies import BodyEmitter
 from holonax.engines.llvm.array_memory import memory_type
+from holonax.engines.llvm.array_sharing import SharingEmitter, all_entries
 from holonax.engines.llvm.structured import loop
 
 
-class LoopEmitter(BodyEmitter):
+class LoopEmitter(SharingEmitter):
     """Writes the loops of a part of a program."""
 
     part: Part
@@ -24,16 +25,30 @@ class LoopEmitter(BodyEmitter):
         """Entries of some arrays, round by round."""
         body = Body(self.part.stored, FUNCTIONS)
         nodes = body.expanded([body.store(store) for store in statement.stores])
+        operations = body.operations_for(nodes)
+
+        def touched(blocks: int) -> tuple[list[Touch], list[Touch]]:
+            writes = [y for x in statement.stores for y in self.touch(x.array, self._written(x), blocks)]
+            return self.reads(body, operations, blocks), writes
 
         def round_(i: str, _: list[str]) -> list[str]:
             for store, value, node in zip(statement.stores, self.body(body, nodes, i), nodes, strict=True):
                 self.store_entry(store.array, store.places, i, value, node.dtype)
             return []
 
-        if statement.size <= self.entries:
-            round_("0", [])
-        else:
-            loop(self, "0", str(statement.size), [], round_, step=self.entries)
+        def rounds(begin: str, end: str) -> None:
+            if statement.size <= self.entries:
+                round_("0", [])
+            else:
+                loop(self, begin, end, [], round_, step=self.entries)
+
+        self.share(statement.size, work_of(operations), touched, rounds)
+
+    def _written(self, store: Store) -> Table:
+        """Entries that a loop writes, also those behind the end of an array that fill its last vector."""
+        if store.places is None:
+            return np.arange(-(-store.size // self.entries) * self.entries)
+        return np.concatenate([store.places, np.full(-store.size % self.entries, store.array.size)])
 
     def copy(self, target: Array, ref: Ref) -> None:
         """Write entries to an array."""
@@ -69,7 +84,16 @@ class LoopEmitter(BodyEmitter):
             self._store_total(array, node.dtype, r, values)
             return []
 
-        loop(self, "0", str(rows), [], row)
+        operations = body.operations_for([node])
+
+        def touched(blocks: int) -> tuple[list[Touch], list[Touch]]:
+            reads = [x._replace(table=None) for x in self.reads(body, operations, blocks)]  # a round is a row of terms
+            return reads, self.touch(array, all_entries(array), blocks)
+
+        def sums(begin: str, end: str) -> None:
+            loop(self, begin, end, [], row)
+
+        self.share(rows, width * work_of(operations), touched, sums)
 
     def _rest(
         self, body: Body, node: Node, operation: str, begin: str, full: int, rest: int, values: list[str]
@@ -141,30 +165,47 @@ class LoopEmitter(BodyEmitter):
             add(i, self.entries)
             return []
 
-        full = size // self.entries * self.entries
-        loop(self, "0", str(full), [], round_, step=self.entries)
-        if full < size:
-            add(str(full), size - full)
+        def terms() -> None:
+            full = size // self.entries * self.entries
+            loop(self, "0", str(full), [], round_, step=self.entries)
+            if full < size:
+                add(str(full), size - full)
+
+        own = self.touch(array, None)
+        self.order([*self.reads(body, body.operations_for(nodes)), *own], own)
+        self.alone(terms)
 
     def write_matrices(self, statement: MatrixLoops) -> None:
-        """A call for each batch."""
+        """A call for each batch; threads share the rows of a product."""
         array = statement.array
         sizes = array.rows * array.columns, array.rows * array.inner, array.inner * array.columns
         operands = [array, array.left, array.right or array.left]
         bases = [self.pointer(x) for x in operands]
-        kind = memory_type(array.dtype)
+        kind, is_product = memory_type(array.dtype), array.operation == "product"
 
-        def batch(i: str, _: list[str]) -> list[str]:
-            starts = [self.put(f"mul i64 {i}, {size * self.paths}") for size in sizes]
-            there = [
-                self.put(f"getelementptr {kind}, ptr {base}, i64 {start}")
-                for base, start in zip(bases, starts, strict=True)
-            ]
-            arguments = [f"ptr {x}" for x in there] + [f"i64 {x}" for x in (array.rows, array.inner, array.columns)]
-            self.lines.append(f"  call void @matrix_{array.operation}({', '.join(arguments)})")
-            return []
+        def rows(begin: str, end: str) -> None:
+            number = self.put(f"sub i64 {end}, {begin}") if is_product else str(array.rows)
+            before = [self.put(f"mul i64 {begin}, {x * self.paths}") for x in (array.columns, array.inner)]
 
-        loop(self, "0", str(array.batches), [], batch)
+            def batch(i: str, _: list[str]) -> list[str]:
+                starts = [self.put(f"mul i64 {i}, {size * self.paths}") for size in sizes]
+                starts[:2] = [self.put(f"add i64 {x}, {y}") for x, y in zip(starts, before, strict=False)]
+                there = [
+                    self.put(f"getelementptr {kind}, ptr {base}, i64 {start}")
+                    for base, start in zip(bases, starts, strict=True)
+                ]
+                arguments = [f"ptr {x}" for x in there] + [f"i64 {x}" for x in (number, array.inner, array.columns)]
+                self.lines.append(f"  call void @matrix_{array.operation}({', '.join(arguments)})")
+                return []
+
+            loop(self, "0", str(array.batches), [], batch)
+
+        def touched(blocks: int) -> tuple[list[Touch], list[Touch]]:
+            out, *others = (self.touch(x, None, blocks) for x in operands)
+            return [y for x in others for y in x], out
+
+        work = array.batches * array.inner * array.columns
+        self.share(array.rows if is_product else 1, work, touched, rows)
 
     def register(self, dtype: str) -> str:
         """The type of a number in a register."""

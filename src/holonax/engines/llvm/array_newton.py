@@ -7,6 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from holonax.compiler.arrays.program import ROUND
+from holonax.compiler.arrays.sharing import Meetings
 from holonax.compiler.arrays.solve import NOT_SOLVED, Solve
 from holonax.compiler.arrays.statements import (
     ArrayLoop,
@@ -19,6 +20,9 @@ from holonax.compiler.arrays.statements import (
 from holonax.compiler.arrays.values import Ref
 from holonax.engines.llvm.array_loops import LoopEmitter
 from holonax.numerics.tape_runs import ONE, ZERO
+
+ITERATIONS = 3
+"""That equations usually take."""
 
 
 class NewtonEmitter(LoopEmitter):
@@ -39,24 +43,21 @@ class NewtonEmitter(LoopEmitter):
         solve, lines, w = statement.solve, self.lines, self.paths
         byte, truth = f"<{w} x i8>", f"<{w} x i1>"
         self.copy(solve.unknowns, solve.guess)
-        active, bad = self.own(solve, "active", 1), self.own(solve, "bad", 1)
-        counts = self.own(solve, "counts", 1)
-        alive = self._single(solve.alive, byte)
-        lines.append(f"  store {byte} {alive}, ptr {active}, align 1")
-        lines.append(f"  store {byte} zeroinitializer, ptr {bad}, align 1")
-        lines.append(f"  store <{w} x {self.kind}> zeroinitializer, ptr {counts}, align 8")
+        active, bad, counts = (self.own(solve, what, 1) for what in ("active", "bad", "counts"))
+        self._begin(solve, active, bad, counts)
         if statement.first is not None:
             self._round(statement.first, solve, active, bad, counts)
         self.count += 1
         label = f"newton{self.count}"
         lines += [f"  br label %{label}.entry", f"{label}.entry:", f"  br label %{label}", f"{label}:"]
         head, taken = len(lines), len(statement.rounds) - 1
+        once, self.often = self.often, self.often * ITERATIONS
         judge, late = without_largest(statement, self.part.stored)
+        self.meet()
         self.statements(judge)
-        unsolved = self._single(solve.unsolved, byte)
-        going = self.put(f"and {byte} {self.put(f'load {byte}, ptr {active}, align 1')}, {unsolved}")
-        lines.append(f"  store {byte} {going}, ptr {active}, align 1")
-        some = self._any(self.put(f"trunc {byte} {going} to {truth}"))
+        self._judge(solve, active)
+        self.meet()
+        some = self._any(self.put(f"trunc {byte} {self.put(f'load {byte}, ptr {active}, align 1')} to {truth}"))
         few = self.put(f"icmp slt i64 %{label}.round, {solve.most}")
         lines.append(f"  br i1 {self.put(f'and i1 {some}, {few}')}, label %{label}.go, label %{label}.end")
         lines.append(f"{label}.go:")
@@ -64,13 +65,41 @@ class NewtonEmitter(LoopEmitter):
         lines += [f"  br label %{label}.back", f"{label}.back:", f"  %{label}.next = add i64 %{label}.round, 1"]
         lines += [f"  br label %{label}", f"{label}.end:"]
         lines.insert(head, f"  %{label}.round = phi i64 [ {taken}, %{label}.entry ], [ %{label}.next, %{label}.back ]")
+        self.often, self.pending = once, Meetings()  # all have met before they left
         self.statements(late)
-        self._results(statement, active, bad, counts)
+        self._results(statement, counts)
+
+    def _begin(self, solve: Solve, active: str, bad: str, counts: str) -> None:
+        """Which paths take part."""
+        byte = f"<{self.paths} x i8>"
+
+        def begin() -> None:
+            alive = self._single(solve.alive, byte)
+            self.lines.append(f"  store {byte} {alive}, ptr {active}, align 1")
+            self.lines.append(f"  store {byte} zeroinitializer, ptr {bad}, align 1")
+            self.lines.append(f"  store <{self.paths} x {self.kind}> zeroinitializer, ptr {counts}, align 8")
+
+        self.order(self.read_alone(solve.alive), [])
+        self.alone(begin)
+
+    def _judge(self, solve: Solve, active: str) -> None:
+        """Which paths go on."""
+        byte = f"<{self.paths} x i8>"
+
+        def judge() -> None:
+            unsolved = self._single(solve.unsolved, byte)
+            going = self.put(f"and {byte} {self.put(f'load {byte}, ptr {active}, align 1')}, {unsolved}")
+            self.lines.append(f"  store {byte} {going}, ptr {active}, align 1")
+
+        self.order(self.read_alone(solve.unsolved), [])
+        self.alone(judge)
 
     def _round(self, round_: RoundStatements, solve: Solve, active: str, bad: str, counts: str) -> None:
         """Linear equations, their solution, and what comes of it."""
         self.statements(round_.improve)
-        self._linear(solve, active, bad, counts)
+        self.meet()  # also for those who have yet to read what is active
+        self.alone(lambda: self._linear(solve, active, bad, counts))
+        self.meet()
         self.statements(round_.update)
         for target, places, value in round_.updates:
             self.write_loop(ArrayLoop(len(places), [Store(target, places, value)]))
@@ -131,21 +160,28 @@ class NewtonEmitter(LoopEmitter):
             if tape.tail and dense:
                 self.lines.append(f"  call void @{dense}({arguments})")
 
-    def _results(self, statement: Iterations, active: str, bad: str, counts: str) -> None:
+    def _results(self, statement: Iterations, counts: str) -> None:
         """What came of it: a path that is not done, or had a bad pivot, is not solved."""
         solve, w, kind = statement.solve, self.paths, self.kind
         byte, truth, vector = f"<{w} x i8>", f"<{w} x i1>", f"<{w} x {kind}>"
-        unsolved = self.put(f"trunc {byte} {self._single(solve.unsolved, byte)} to {truth}")
-        number = f"splat ({kind} {NOT_SOLVED:.1f})"
         largest = int(solve.largest.table.reshape(-1)[0])
-        for found in statement.found:
-            if found.what == "status":
-                value = self.put(f"select {truth} {unsolved}, {vector} {number}, {vector} zeroinitializer")
-            elif found.what == "iterations":
-                value = self.put(f"load {vector}, ptr {counts}, align 8")
-            elif found.what == "residual":
-                place = self.put(f"getelementptr {kind}, ptr {self.pointer(solve.largest.array)}, i64 {largest * w}")
-                value = self.put(f"load {vector}, ptr {place}, align 8")
-            else:
-                continue  # they are where the unknowns are
-            self.lines.append(f"  store {vector} {value}, ptr {self.pointer(found)}, align 8")
+
+        def value(what: str) -> str:
+            if what == "status":
+                unsolved = self.put(f"trunc {byte} {self._single(solve.unsolved, byte)} to {truth}")
+                number = f"splat ({kind} {NOT_SOLVED:.1f})"
+                return self.put(f"select {truth} {unsolved}, {vector} {number}, {vector} zeroinitializer")
+            if what == "iterations":
+                return self.put(f"load {vector}, ptr {counts}, align 8")
+            place = self.put(f"getelementptr {kind}, ptr {self.pointer(solve.largest.array)}, i64 {largest * w}")
+            return self.put(f"load {vector}, ptr {place}, align 8")
+
+        single = [found for found in statement.found if found.what != "unknowns"]  # these are where they were
+
+        def results() -> None:
+            for found in single:
+                self.lines.append(f"  store {vector} {value(found.what)}, ptr {self.pointer(found)}, align 8")
+
+        reads = [*self.read_alone(solve.unsolved), *self.read_alone(solve.largest)]
+        self.order(reads, [x for found in single for x in self.touch(found, None)])
+        self.alone(results)

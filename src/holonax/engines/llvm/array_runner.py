@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -12,7 +13,7 @@ import numpy as np
 from holonax.engines.arrays import ArrayEngine, Shapes, of_one_path, of_paths, shapes_of
 from holonax.engines.base import cores, path_numbers
 from holonax.engines.kept import FROM_CACHE, NOT_KEPT, StepCache
-from holonax.engines.llvm.array_code import ALIGNMENT, Code, Place, aligned_memory
+from holonax.engines.llvm.array_code import ALIGNMENT, Code, Place, aligned_memory, kernel_for
 from holonax.engines.llvm.array_kernel import SLOT
 from holonax.engines.llvm.machine import processor
 from holonax.mechanics.system import State, System
@@ -53,13 +54,25 @@ class ArrayRunner(ArrayEngine):
         self, system: System, method: Method, n: int, dtype: str, reason: str, kept: StepCache = NOT_KEPT
     ) -> None:
         super().__init__(system, method, n, dtype, reason)
-        self.kept, self.from_cache, self.workers = kept, False, cores()
+        self.kept, self.workers = kept, cores()
         self.codes: dict[tuple[Shapes, int], Code] = {}
+        self.threads = 1  # that share a path, at most
+        self.alike: dict[int, ArrayRunner] = {}  # by their threads
 
     @property
     def lanes(self) -> str:
         """How paths share the work."""
-        return f"{PATHS} paths in a vector or one by one, {cores()} cores"
+        shared = cores() > 1 and kernel_for(self.program, 1)[0].shared
+        return f"{PATHS} paths in a vector or one by one, {cores()} cores{', which share a single path' * shared}"
+
+    def beside(self, chunks: int) -> ArrayRunner:
+        """With a share of the cores for each path."""
+        threads = max(1, self.workers // chunks)
+        with self.lock:
+            if threads not in self.alike:
+                self.alike[threads] = copy(self)
+                self.alike[threads].threads = threads
+            return self if threads == self.threads else self.alike[threads]
 
     def code(self, paths: int, values: dict[str, Any]) -> Code:
         """For parameters of so many paths; from the cache or compiled, when it is first needed."""
@@ -72,10 +85,17 @@ class ArrayRunner(ArrayEngine):
                     kept = StepCache.of(processor(), self.system, self.method, self.n, self.dtype, one)
                 if (code := Code.kept(paths, kept)) is None:
                     code = Code.of(self.program_for(one), paths, kept)
-                elif not self.from_cache:
-                    self.from_cache, self.how = True, f"{self.how}, {FROM_CACHE}"
+                else:
+                    self._tell(FROM_CACHE)
                 self.codes[key] = code
+            if self.codes[key].shared and self.threads > 1:
+                self._tell(f"up to {self.threads} threads to a path")
             return self.codes[key]
+
+    def _tell(self, what: str) -> None:
+        """Add something to what is said of the way in which it runs, once."""
+        if what not in str(self.how):
+            self.how = f"{self.how}, {what}"
 
     # Between NumPy's arrays and those of the kernel.
 
@@ -170,7 +190,7 @@ class ArrayRunner(ArrayEngine):
             written = now // stride - first // stride
             pointers = (group.track, group.other, group.fixed, code.frame, code.tables, buffer[written:])
             begun = now
-            now = code.function(*(x.ctypes.data for x in pointers), now, stop, stride, offset)
+            now = code.call(pointers, now, stop, (stride, offset), self.threads)
             if (now - begun) % 2:
                 group.track, group.other = group.other, group.track
             self._take_again(group, paths, seed, h, now - 1, offset)

@@ -27,6 +27,13 @@ def can_permute() -> bool:
     return bool(llvm.get_host_cpu_features().get("avx512f", False))
 
 
+def is_x86() -> bool:
+    """Whether this computer has the instructions of x86."""
+    import llvmlite.binding as llvm
+
+    return bool(llvm.get_process_triple().startswith("x86_64"))
+
+
 def object_code(text: str) -> bytes:
     """A module as an object file."""
     import llvmlite.binding as llvm

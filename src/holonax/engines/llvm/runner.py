@@ -21,7 +21,7 @@ from holonax.engines.kept import FROM_CACHE, NOT_KEPT, StepCache, as_array
 from holonax.engines.lanes import LaneRunner, Outline
 from holonax.engines.llvm.array_runner import ArrayRunner
 from holonax.engines.llvm.kernel import KERNEL, kernel
-from holonax.engines.llvm.machine import load, object_code, processor
+from holonax.engines.llvm.machine import is_x86, load, object_code, processor
 from holonax.mechanics.noise import normal_pairs_p
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
@@ -61,9 +61,7 @@ def lanes(program: Program) -> str:
 
 def machine_code(program: Program, width: int) -> bytes:
     """The kernel as an object file."""
-    import llvmlite.binding as llvm
-
-    attributes = ORDER_FOR if llvm.get_process_triple().startswith("x86_64") else ()
+    attributes = ORDER_FOR if is_x86() else ()
     return object_code(kernel(program, width, *attributes))
 
 
