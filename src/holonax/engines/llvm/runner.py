@@ -207,7 +207,7 @@ def _compiled(kept: StepCache, system: System, method: Method, n: int, dtype: st
             raise
         try:
             return runner_of(compile_step(system, method, n, dtype, TARGET), kept)
-        except TooLong:
-            raise in_arrays from None  # the system is large: what hinders it are the loops
+        except TooLong as length:
+            raise Untranslatable(f"{length}, nor, with loops over arrays, {in_arrays}") from None
     kept.keep(_KERNEL, {_REASON: reason}, [])
     return runner
