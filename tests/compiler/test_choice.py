@@ -10,6 +10,7 @@ from holonax.compiler.frontend.step import refuse_hopeless, trace
 from holonax.compiler.ir.graph import TooLong
 from holonax.engines.llvm.runner import TARGET
 from holonax.mechanics.inertia import diagonal_mass
+from support import heavy
 
 
 def traced(beads, method):
@@ -18,7 +19,7 @@ def traced(beads, method):
     return trace(system.form, method, e.n, "float64", trial=True)
 
 
-@pytest.mark.parametrize("method", [hx.EulerA(), hx.Langevin(1.0, 1.0)], ids=str)
+@pytest.mark.parametrize("method", [heavy(hx.EulerA()), heavy(hx.Langevin(1.0, 1.0))], ids=str)
 def test_longer_chains_take_longer(method):
     """Also where the mass of 33 beads is no longer looked up entry by entry."""
     programs = [traced(beads, method).ahead.jaxpr for beads in (16, 32, 36)]

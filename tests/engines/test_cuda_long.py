@@ -96,6 +96,7 @@ def test_single_precision(device):
     compare(chain.system, hx.EulerA(), chain.start, 2.0**-6, 10, atol=1e-3, dtype="float32")
 
 
+@pytest.mark.study
 def test_parameters_in_memory(device):
     """Loops over springs read their strengths, which differ from path to path, from memory."""
     beads = 60

@@ -80,7 +80,7 @@ def runner_for(entry, method, engine=ArrayRunner, **options):
 CASES = [
     ("chain", hx.EulerA(), 1, H),
     heavy("chain", hx.EulerA(), PATHS, H),
-    ("matrices", hx.Rattle(), 1, H),
+    heavy("matrices", hx.Rattle(), 1, H),
     ("fast chain", hx.EulerA(), 5, H),
     heavy("chain", hx.Lobatto(3), 1, H),
     heavy("water", hx.Langevin(1.0, 0.5, metropolis=True), 2, 1e-3),
@@ -110,6 +110,7 @@ def test_any_number_of_threads_gives_the_same_bits(name, integrator, paths, h, m
     assert (0 < np.count_nonzero(expected[2]) < paths) == (name == "fast chain")
 
 
+@pytest.mark.study
 @pytest.mark.usefixtures("small")
 def test_steps_that_threads_share_are_those_of_the_plain_engine():
     entry, method = hx.systems.chain(20), hx.Rattle()
