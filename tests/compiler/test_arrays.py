@@ -235,6 +235,32 @@ def test_the_force_at_the_end_of_a_step_is_that_of_the_next():
         assert np.array_equal(p_part[-1], p[stop - 1])
 
 
+def test_two_halves_are_the_whole_where_a_force_has_several_terms():
+    """The force that is kept from step to step is rounded as the one at the beginning of a call."""
+    beads, random = 30, np.random.default_rng(7)
+
+    def potential(q):
+        x = q.reshape(beads, 3)
+        link, apart = jnp.diff(x, axis=0), x[3:] - x[:-3]
+        bend = jnp.sum(1 - jnp.sum(link[1:] * link[:-1], axis=1))
+        return bend + 0.2 * jnp.sum(1 / (jnp.sum(apart * apart, axis=1) + 0.1))
+
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v - potential(q),
+        lambda q: jnp.sum(jnp.diff(q.reshape(beads, 3), axis=0) ** 2, axis=1) - 1.0, n=3 * beads,
+    )  # fmt: skip
+    step = random.normal(2.0 * np.eye(3)[0], size=(beads, 3))
+    q = np.cumsum(step / np.linalg.norm(step, axis=1)[:, None], axis=0)
+    start = hx.start(system, q.ravel(), 0.5 * random.normal(size=3 * beads), project=True)
+    runner = ArrayRunner(system.form, hx.Rattle(), system.n, "float64", "a test")
+    assert runner.program.kept
+    states = State(*(np.asarray(x)[None] for x in (start.q, start.p, start.guess)))
+    _, whole, _ = runner.advance(runner.begin(states, {}), range(1), 5, H, 0, 20, 10)
+    half = runner.advance(runner.begin(states, {}), range(1), 5, H, 0, 10, 10)[0]
+    _, end, _ = runner.advance(half, range(1), 5, H, 10, 20, 10)
+    assert np.array_equal(whole[1], end[0])
+
+
 def test_steps_in_doubt_are_taken_again_and_failures_are_the_same():
     """Beads so fast that some paths find no root, and others only with the care of the plain engine."""
     chain = hx.systems.chain(9, sigma=40.0)

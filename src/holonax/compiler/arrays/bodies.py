@@ -1,7 +1,9 @@
 """The body of a loop: one graph of operations for the entries that a round computes.
 
 The graph is that of single numbers (`compiler.ir.graph`), so what several entries of a round have in common is computed
-once.  Its inputs are entries of arrays in memory.
+once.  Its inputs are entries of arrays in memory.  Formulas stand in it as they are: folded into each other, they would
+be rounded in a way that depends on which of them share a loop, and the force at the beginning of a run would not be the
+one that is kept from step to step.
 """
 
 from __future__ import annotations
@@ -69,10 +71,10 @@ class Body:
         match array:
             case Formula():
                 arguments = [self.value(Ref(x.array, x.table[table])) for x in array.arguments]
-                return array.kind.at(self.build, arguments)
+                return array.kind.copied(self.build, arguments)
             case Combined():
                 terms = [self.value(Ref(array.terms.array, column)) for column in array.terms.table[table].T]
-                return combined(lambda x, y: self.build(array.operation, x, y), terms)
+                return combined(lambda x, y: self.build.shared(array.operation, array.dtype, (x, y)), terms)
             case Selected():
                 index = self.value(Ref(array.index.array, array.index.table[table]))
                 return self._load(Load(array.whole, np.arange(array.whole.size), index))

@@ -61,6 +61,17 @@ class Kind:
 
         return evaluated([self.output], known, lambda node: node.args, value)[0]
 
+    def copied(self, build: Build, arguments: list[Node]) -> Node:
+        """The formula as it stands, in another graph: nothing is folded, whatever the arguments are."""
+        known: dict[Node, Node] = dict(zip(self.inputs, arguments, strict=True))
+
+        def value(node: Node) -> Node:
+            if node.is_constant:
+                return build.number(node.value, node.dtype)
+            return build.shared(node.name, node.dtype, tuple(known[x] for x in node.args))
+
+        return evaluated([self.output], known, lambda node: node.args, value)[0]
+
     def on(self, arguments: list[np.ndarray]) -> np.ndarray:
         """The formula's value on arrays of NumPy."""
         known: dict[Node, Any] = dict(zip(self.inputs, arguments, strict=True))
