@@ -35,13 +35,13 @@ def ending_after(seconds, child):
     timer.cancel()
 
 
-def _last_words(child):
+def _last_words(child, told):
     """What a process prints until its end; one that does not end says where each of its threads is."""
     try:
         return child.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         child.send_signal(signal.SIGABRT)
-        raise AssertionError(child.communicate()[1]) from None
+        raise AssertionError(told + child.communicate()[1]) from None
 
 
 def stop(command, number, moment, folder, out, entry="hx.systems.oscillator()"):
@@ -74,7 +74,7 @@ def stop(command, number, moment, folder, out, entry="hx.systems.oscillator()"):
             with ending_after(PATIENCE, child):
                 told = child.stderr.readline()
             answered = time.monotonic() - begin
-            printed, more = _last_words(child)
+            printed, more = _last_words(child, told)
             ended = time.monotonic() - begin
         finally:
             child.kill()

@@ -423,7 +423,7 @@ def test_a_method_of_one_s_own(tmp_path):
     ("command", "number", "moments"),
     [
         (LONG_RUN, signal.SIGINT, (0, 2, 5, 20, 80)),  # the later ones only if nothing was complete before
-        (LONG_RUN, signal.SIGTERM, (2, 5, 20, 80)),
+        pytest.param(LONG_RUN, signal.SIGTERM, (2, 5, 20, 80), marks=pytest.mark.study),
         pytest.param(LONG_STUDY, signal.SIGINT, (1, 16, 48, 160), marks=pytest.mark.study),
         (LONG_STUDY, signal.SIGTERM, (3,)),
     ],
