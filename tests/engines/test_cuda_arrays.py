@@ -11,6 +11,7 @@ from stand_in import cupy
 
 import holonax as hx
 from holonax import engines
+from holonax.compiler.arrays import solve
 from holonax.compiler.arrays.program import compile_arrays
 from holonax.engines.cuda import array_runner, runner
 from holonax.engines.cuda import device as on_device
@@ -112,6 +113,16 @@ def test_steps_in_doubt_are_taken_by_the_plain_engine(device, monkeypatch):
     assert found.status[0] != 0
     np.testing.assert_array_equal(found.failed_step, expected.failed_step)
     np.testing.assert_allclose(found.q, expected.q, rtol=0, atol=1e-12)
+
+
+@pytest.mark.study
+def test_a_path_that_cannot_begin_to_move_is_taken_by_the_plain_engine(device, monkeypatch):
+    """Though its constraint holds where it is: every pivot counts as bad here."""
+    shaped(monkeypatch, 32, 1)
+    monkeypatch.setattr(solve, "near_signs", lambda equations: np.full(equations.tape.size, -1.0))
+    system = hx.System(lambda q, v: 0.5 * v @ v, lambda q: jnp.sum((q[:6] - q[6:]) ** 2) - 1.0, n=12)
+    start = hx.start(system, q=np.linspace(-1, 1, 12), v=0.3 * np.ones(12), project=True)
+    compare(system, hx.Langevin(1.0, 0.5), start, h=2.0**-6, steps=2, paths=2)
 
 
 def test_a_single_number_in_single_precision(device, monkeypatch):

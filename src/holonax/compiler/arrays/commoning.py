@@ -19,12 +19,18 @@ WORTHWHILE = 10
 def kept_arrays(
     translation: Translation, order: list[Array], q: Given, new_q: Ref, parameters: set[Given]
 ) -> dict[Array, Ref]:
-    """Arrays of a program (`order`, operands first) that need not be computed again, and what they are in the end."""
+    """Arrays of a program (`order`, operands first) that need not be computed again, and what they are in the end.
+
+    Matrices and right sides of equations are not among them: elimination wants them in its workspace.  What they are
+    joined from may be.
+    """
     of_q: dict[Array, bool] = {}
     weight: dict[Array, float] = {}
+    in_workspaces = {array for solve in translation.solves for array in solve.parts}
     for array in order:
         known = isinstance(array, Fixed) or array is q or array in parameters
-        of_q[array] = known or (_can_move(array) and all(of_q[x.array] for x in array.operands))
+        can_move = _can_move(array) and array not in in_workspaces
+        of_q[array] = known or (can_move and all(of_q[x.array] for x in array.operands))
         weight[array] = _work(array) + sum(weight[x] for x in {x.array for x in array.operands})
     there = set(order)
     moves: dict[Array, Ref] = {q: new_q}

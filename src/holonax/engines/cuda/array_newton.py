@@ -35,12 +35,14 @@ class NewtonWriter(SweepWriter):
         """The loop: the path is updated until it is solved."""
         solve, lines = statement.solve, self.lines
         self.count += 1
-        active, steps, number = (f"{name}{self.count}" for name in ("active", "steps", "iteration"))
+        active, lost, steps, number = (f"{name}{self.count}" for name in ("active", "lost", "steps", "iteration"))
         self.copy(solve.unknowns, solve.guess)
-        lines += [f"bool {active} = {self._single(solve.alive)};", f"{self.real} {steps} = 0;"]
+        lines += [f"bool {active} = {self._single(solve.alive)}, {lost} = false;", f"{self.real} {steps} = 0;"]
         self.meet()
         if statement.first is not None:
+            lines.append(f"{lost} = {active};")
             self._round(statement.first, solve, active, steps)
+            lines.append(f"{lost} = {lost} && !{active};")  # its motions are not solved for, whatever its residuals are
         before, self.weight = self.weight, self.weight * MANY / 2
         judge, late = without_largest(statement, self.part.stored)
         lines.append(f"for (int {number} = {len(statement.rounds) - 1};; ++{number}) {{")
@@ -54,7 +56,7 @@ class NewtonWriter(SweepWriter):
         self.read, self.written = pending  # what was going on where the loop is left
         self.weight = before
         self.statements(late)
-        self._results(statement, steps)
+        self._results(statement, lost, steps)
 
     def _round(self, round_: RoundStatements, solve: Solve, active: str, steps: str) -> None:
         """Linear equations, their solution, and what comes of it."""
@@ -104,15 +106,15 @@ class NewtonWriter(SweepWriter):
         self.read, self.written = [], []
         lines += [f"{moves} = {active};", f"{steps} += {active};"]
 
-    def _results(self, statement: Iterations, steps: str) -> None:
-        """What came of it: a path that is not done, or had a bad pivot, is not solved."""
+    def _results(self, statement: Iterations, lost: str, steps: str) -> None:
+        """What came of it: a path that is not done, or that the first round could not move, is not solved."""
         solve = statement.solve
         unsolved = self._single(solve.unsolved)
         for found in statement.found:
             if found.what == "unknowns" or found in self.memory.dead:
                 continue  # they are where the unknowns are, or nobody asks
             if found.what == "status":
-                value = f"({unsolved} ? {NOT_SOLVED:.1f} : 0.0)"
+                value = f"({unsolved} || {lost} ? {NOT_SOLVED:.1f} : 0.0)"
             else:
                 value = steps if found.what == "iterations" else self._single(solve.largest)
             self.lines.append(f"{self.entry(found, '0')} = ({TYPES[found.dtype]}){value};")

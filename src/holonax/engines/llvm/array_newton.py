@@ -43,10 +43,11 @@ class NewtonEmitter(LoopEmitter):
         solve, lines, w = statement.solve, self.lines, self.paths
         byte, truth = f"<{w} x i8>", f"<{w} x i1>"
         self.copy(solve.unknowns, solve.guess)
-        active, bad, counts = (self.own(solve, what, 1) for what in ("active", "bad", "counts"))
-        self._begin(solve, active, bad, counts)
+        active, bad, lost, counts = (self.own(solve, what, 1) for what in ("active", "bad", "lost", "counts"))
+        self._begin(solve, active, lost, counts)
         if statement.first is not None:
             self._round(statement.first, solve, active, bad, counts)
+            self.alone(lambda: self._note_lost(solve, active, lost))
         self.count += 1
         label = f"newton{self.count}"
         lines += [f"  br label %{label}.entry", f"{label}.entry:", f"  br label %{label}", f"{label}:"]
@@ -67,20 +68,27 @@ class NewtonEmitter(LoopEmitter):
         lines.insert(head, f"  %{label}.round = phi i64 [ {taken}, %{label}.entry ], [ %{label}.next, %{label}.back ]")
         self.often, self.pending = once, Meetings()  # all have met before they left
         self.statements(late)
-        self._results(statement, counts)
+        self._results(statement, lost, counts)
 
-    def _begin(self, solve: Solve, active: str, bad: str, counts: str) -> None:
+    def _begin(self, solve: Solve, active: str, lost: str, counts: str) -> None:
         """Which paths take part."""
         byte = f"<{self.paths} x i8>"
 
         def begin() -> None:
             alive = self._single(solve.alive, byte)
             self.lines.append(f"  store {byte} {alive}, ptr {active}, align 1")
-            self.lines.append(f"  store {byte} zeroinitializer, ptr {bad}, align 1")
+            self.lines.append(f"  store {byte} zeroinitializer, ptr {lost}, align 1")
             self.lines.append(f"  store <{self.paths} x {self.kind}> zeroinitializer, ptr {counts}, align 8")
 
         self.order(self.read_alone(solve.alive), [])
         self.alone(begin)
+
+    def _note_lost(self, solve: Solve, active: str, lost: str) -> None:
+        """Paths that the first round could not move: whatever their residuals are, their motions are not solved for."""
+        byte = f"<{self.paths} x i8>"
+        alive, moved = self._single(solve.alive, byte), self.put(f"load {byte}, ptr {active}, align 1")
+        left = self.put(f"and {byte} {alive}, {self.put(f'xor {byte} {moved}, splat (i8 1)')}")
+        self.lines.append(f"  store {byte} {left}, ptr {lost}, align 1")
 
     def _judge(self, solve: Solve, active: str) -> None:
         """Which paths go on."""
@@ -160,15 +168,17 @@ class NewtonEmitter(LoopEmitter):
             if tape.tail and dense:
                 self.lines.append(f"  call void @{dense}({arguments})")
 
-    def _results(self, statement: Iterations, counts: str) -> None:
-        """What came of it: a path that is not done, or had a bad pivot, is not solved."""
+    def _results(self, statement: Iterations, lost: str, counts: str) -> None:
+        """What came of it: a path that is not done, or was lost, is not solved."""
         solve, w, kind = statement.solve, self.paths, self.kind
         byte, truth, vector = f"<{w} x i8>", f"<{w} x i1>", f"<{w} x {kind}>"
         largest = int(solve.largest.table.reshape(-1)[0])
 
         def value(what: str) -> str:
             if what == "status":
-                unsolved = self.put(f"trunc {byte} {self._single(solve.unsolved, byte)} to {truth}")
+                never = self.put(f"load {byte}, ptr {lost}, align 1")
+                either = self.put(f"or {byte} {never}, {self._single(solve.unsolved, byte)}")
+                unsolved = self.put(f"trunc {byte} {either} to {truth}")
                 number = f"splat ({kind} {NOT_SOLVED:.1f})"
                 return self.put(f"select {truth} {unsolved}, {vector} {number}, {vector} zeroinitializer")
             if what == "iterations":
