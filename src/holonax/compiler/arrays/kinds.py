@@ -52,34 +52,40 @@ class Kind:
 
     def at(self, build: Build, arguments: list[Node]) -> Node:
         """The formula's value, in another graph."""
-        known: dict[Node, Node] = dict(zip(self.inputs, arguments, strict=True))
-
-        def value(node: Node) -> Node:
-            if node.is_constant:
-                return build.number(node.value, node.dtype)
-            return build(node.name, *(known[x] for x in node.args), dtype=node.dtype)
-
-        return evaluated([self.output], known, lambda node: node.args, value)[0]
+        return self._evaluated(
+            arguments,
+            lambda node: build.number(node.value, node.dtype),
+            lambda node, operands: build(node.name, *operands, dtype=node.dtype),
+        )
 
     def copied(self, build: Build, arguments: list[Node]) -> Node:
         """The formula as it stands, in another graph: nothing is folded, whatever the arguments are."""
-        known: dict[Node, Node] = dict(zip(self.inputs, arguments, strict=True))
-
-        def value(node: Node) -> Node:
-            if node.is_constant:
-                return build.number(node.value, node.dtype)
-            return build.shared(node.name, node.dtype, tuple(known[x] for x in node.args))
-
-        return evaluated([self.output], known, lambda node: node.args, value)[0]
+        return self._evaluated(
+            arguments,
+            lambda node: build.number(node.value, node.dtype),
+            lambda node, operands: build.shared(node.name, node.dtype, tuple(operands)),
+        )
 
     def on(self, arguments: list[np.ndarray]) -> np.ndarray:
         """The formula's value on arrays of NumPy."""
+        return np.asarray(
+            self._evaluated(
+                arguments,
+                lambda node: node.value,
+                lambda node, operands: evaluate(node.name, node.dtype, *operands),
+            )
+        )
+
+    def _evaluated(
+        self, arguments: list[Any], constant: Callable[[Node], Any], operation: Callable[[Node, list[Any]], Any]
+    ) -> Any:
+        """What comes of the output, given what constants and operations come to."""
         known: dict[Node, Any] = dict(zip(self.inputs, arguments, strict=True))
 
         def value(node: Node) -> Any:
-            return node.value if node.is_constant else evaluate(node.name, node.dtype, *(known[x] for x in node.args))
+            return constant(node) if node.is_constant else operation(node, [known[x] for x in node.args])
 
-        return np.asarray(evaluated([self.output], known, lambda node: node.args, value)[0])
+        return evaluated([self.output], known, lambda node: node.args, value)[0]
 
     @cached_property
     def partials(self) -> dict[int, Kind]:
