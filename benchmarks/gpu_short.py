@@ -3,7 +3,7 @@
 A run of some milliseconds shows what the host does beside the kernel: checks, starts, transfers, bookkeeping.  The
 kernel alone is one launch for all paths, timed by events of the device; end to end is the time that `hx.simulate` takes
 with its program compiled and results on the host.  Then when each part of such a run begins and ends, thread by thread;
-with `--sweep`, other sizes of chunks and other numbers of them at a time.
+with `--sweep`, other sizes of chunks and other numbers of workers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holonax.simulation.recording import Recorder
 ENTRY = hx.systems.pendulum()
 SIZES = ((2**20, 1000), (2**24, 256), (2**16, 1000), (2**10, 1000))
 REPEATS = 9
-CHUNKS, WORKERS, RUNNING = (2**15, 2**16, 2**17, 2**18), (4, 8), (1, 2, 3, 8)
+CHUNKS, LEAST, WORKERS = (2**16, 2**17, 2**18), (2**15, 2**16, 2**17), (4, 8)
 
 
 def program(dtype: str = "float64") -> CudaRunner:
@@ -122,15 +122,14 @@ def timeline(paths: int, steps: int) -> str:
 
 
 def sweep(paths: int, steps: int, kernel: float) -> None:
-    """Fractions of the kernel's speed by sizes of chunks, workers, and kernels that run at a time."""
+    """Fractions of the kernel's speed by sizes of the first chunks and the last ones, and by workers."""
     made = program()
-    before = made.chunk, made.workers, made.running
-    for made.chunk, made.workers, running in product(CHUNKS, WORKERS, RUNNING):
-        made.running = threading.Semaphore(running)
+    before = made.chunk, made.least, made.workers
+    for made.chunk, made.least, made.workers in product(CHUNKS, LEAST, WORKERS):
         ratio = kernel / statistics.median(end_to_end(paths, steps))
-        size = f"chunks of 2^{np.log2(made.chunk):g}, {made.workers} workers, {running} running"
-        print(f"  2^{np.log2(paths):g} x {steps}, {size}: {ratio:.3f}", flush=True)
-    made.chunk, made.workers, made.running = before
+        sizes = f"chunks of 2^{np.log2(made.chunk):g} to 2^{np.log2(made.least):g}, {made.workers} workers"
+        print(f"  2^{np.log2(paths):g} x {steps}, {sizes}: {ratio:.3f}", flush=True)
+    made.chunk, made.least, made.workers = before
 
 
 def main() -> None:

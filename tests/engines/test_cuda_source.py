@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import threading
 from queue import SimpleQueue
 
 import jax.numpy as jnp
@@ -163,3 +164,26 @@ def test_a_stream_is_used_again_and_memory_fetched_with_it(device):
     for _ in range(3):
         hx.simulate(e.system, hx.Rattle(), e.start, t1=0.5, h=2.0**-6, paths=2000, save_every=None, engine="cuda")
     assert len(made) <= runner.WORKERS
+
+
+def test_few_kernels_run_side_by_side(device):
+    """Two, however large; more if they are small: the small device has room for 3 blocks, and 6 keep it busy."""
+    kernel = device.RawModule(code='extern "C" __global__ void advance(int x) {}', options=("--std=c++17",))
+    for threads, expected in ((1000, 2), (3 * 128, 2), (2 * 128, 3), (128, 6)):
+        room, together, most = on_device.Room(kernel.get_function("advance"), 128), [], []
+        gate = threading.Barrier(expected, timeout=30)
+
+        def run(threads=threads, room=room, together=together, most=most, gate=gate):
+            with room.entered(threads):
+                together.append(threads)
+                most.append(len(together))
+                gate.wait()  # for as many as there should be
+                together.pop()
+                gate.wait()
+
+        workers = [threading.Thread(target=run) for _ in range(2 * expected)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(30)
+        assert max(most) == expected

@@ -200,5 +200,5 @@ def test_the_choice_of_an_engine(monkeypatch):
 def test_memory_does_not_grow_with_steps_and_paths():
     """Nothing but the end states is kept: a million numbers, not a thousand million."""
     runner = engines.runner("llvm", entry("pendulum").system, hx.EulerA(), 3, "float64")
-    assert runner.rows(np, runner.chunk, 0, 1000, 1000).nbytes == runner.chunk * 6 * 8
-    assert runner.rows(np, runner.chunk, 0, 64, 1).nbytes <= 2**24
+    assert runner.rows(runner.chunk, 0, 1000, 1000).nbytes == runner.chunk * 6 * 8
+    assert runner.rows(runner.chunk, 0, 64, 1).nbytes <= 2**24

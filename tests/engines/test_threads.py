@@ -1,7 +1,10 @@
 """Threads that share a path: the same bits for any number of them, meetings where they are needed, and nobody waits."""
 
+import gc
 import signal
 import threading
+import time
+import weakref
 from types import SimpleNamespace
 
 import jax
@@ -11,11 +14,13 @@ import pytest
 
 import holonax as hx
 from holonax import background
+from holonax.compiler.arrays import solve
 from holonax.compiler.arrays.program import ROUND
 from holonax.compiler.arrays.sharing import ALONE, Meetings, Touch, blocks_of
 from holonax.engines.llvm import array_code, array_runner, array_sharing
+from holonax.engines.llvm.array_code import Code
 from holonax.engines.llvm.array_runner import PATHS, ArrayRunner
-from holonax.engines.llvm.pace import RARELY, WORTH_STARTING, Pace
+from holonax.engines.llvm.pace import RARELY, WORTH_CALLING, Pace
 from holonax.engines.plain import PlainRunner
 from holonax.mechanics.system import State
 from signals import stop
@@ -81,7 +86,7 @@ CASES = [
     ("chain", hx.EulerA(), 1, H),
     heavy("chain", hx.EulerA(), PATHS, H),
     heavy("matrices", hx.Rattle(), 1, H),
-    ("fast chain", hx.EulerA(), 5, H),
+    heavy("fast chain", hx.EulerA(), 5, H),
     heavy("chain", hx.Lobatto(3), 1, H),
     heavy("water", hx.Langevin(1.0, 0.5, metropolis=True), 2, 1e-3),
     heavy("net", hx.Kicked(), 1, H),
@@ -199,12 +204,49 @@ def test_none_begins_if_one_cannot(monkeypatch):
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", failing)
+    monkeypatch.setattr(background, "_idle", [])  # so that all three are new
     with pytest.raises(RuntimeError, match="start new thread"):
         background.at_once(begun.append, 3)
-    for thread in started[:2]:
-        thread.join(30)
-        assert not thread.is_alive()
+    end = time.monotonic() + 30
+    while len(background._idle) < 2:
+        assert time.monotonic() < end, "a thread still waits for the one that could not be started"
+        time.sleep(0.01)
     assert begun == []
+
+
+@pytest.mark.study
+def test_a_path_that_cannot_begin_to_move_is_in_doubt_for_all_threads(small, monkeypatch):
+    """Though its constraint holds where it is: every pivot counts as bad, and every step is the plain engine's."""
+    monkeypatch.setattr(solve, "near_signs", lambda equations: np.full(equations.tape.size, -1.0))
+    system = hx.System(lambda q, v: 0.5 * v @ v, lambda q: jnp.sum((q[:6] - q[6:]) ** 2) - 1.0, n=12)
+    start = hx.start(system, q=np.linspace(-1, 1, 12), v=0.3 * np.ones(12), project=True)
+    rod, method = SimpleNamespace(system=system, start=start), hx.Langevin(1.0, 0.5)
+    expected = ran(runner_for(rod, method, PlainRunner), rod, 1, 1, steps=4)
+    runner = runner_for(rod, method)
+    for threads in (1, 2):
+        found = ran(runner, rod, 1, threads, steps=4)
+        np.testing.assert_allclose(found[0], expected[0][:1], rtol=0, atol=1e-12)
+
+
+def test_working_memory_goes_with_the_run(monkeypatch):
+    """Though the program stays, and the threads do."""
+    frames, new_frame = [], Code.new_frame
+
+    def noted(code):
+        frame = new_frame(code)
+        frames.append(weakref.ref(frame))
+        return frame
+
+    monkeypatch.setattr(Code, "new_frame", noted)
+    e = hx.systems.chain(130)
+    run = hx.simulate(e.system, hx.EulerA(), e.start, t1=3 * 2.0**-6, h=2.0**-6, paths=11, progress=False)
+    assert "loops over arrays" in run.reason
+    assert len(frames) == 2  # one for each chunk, of eight paths and of three
+    gc.collect()
+    end = time.monotonic() + 30
+    while any(frame() is not None for frame in frames):
+        assert time.monotonic() < end, "somebody keeps it"
+        time.sleep(0.01)
 
 
 def test_the_faster_way_is_taken_and_the_other_rarely():
@@ -224,7 +266,7 @@ def test_the_faster_way_is_taken_and_the_other_rarely():
 def test_no_threads_are_started_for_a_few_short_steps():
     pace = Pace()
     for _ in range(10):
-        pace.note(1, 10, 0.1 * WORTH_STARTING)
+        pace.note(1, 10, 0.1 * WORTH_CALLING)
         assert pace.choose(4, 50) == 1
     assert pace.choose(4, 200) == 4
 

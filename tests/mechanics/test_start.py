@@ -127,7 +127,12 @@ WRONG = {
     "nowhere to project to": (
         hx.System(lambda q, v: 0.5 * v @ v, constraint=lambda q: q @ q + 1.0),
         {"q": [1.0, 0.0, 0.0], "project": True},
-        r"project=True found no point of T\*S",
+        r"project=True found no point of T\*S near the given state: .*start nearer to the manifold",
+    ),
+    "projected from where the gradient vanishes": (
+        hx.System(lambda q, v: 0.5 * v @ v, constraint=lambda q: q @ q - 1.0),
+        {"q": [0.0, 0.0, 0.0], "project": True},
+        r"gradients of constraints are dependent there, one of them vanishes.*start elsewhere",
     ),
 }
 

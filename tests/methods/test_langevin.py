@@ -324,6 +324,7 @@ def test_systems_that_do_not_fit_are_refused(system, method, message):
         hx.simulate(system, method, hx.start(system, q=[1.0, 0.0, 0.0]), t1=1.0, h=0.5)
 
 
+@pytest.mark.study
 def test_frames_leave_the_identity():
     """There a constraint is a sum of products of zeros, and has no magnitude by which to judge a quick solution."""
     one = np.eye(2)

@@ -1,5 +1,7 @@
 """`sample`: densities on manifolds against closed forms, and the search for a step size."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -189,3 +191,12 @@ def test_wrong_arguments_are_refused(options, message):
 def test_a_start_off_the_manifold_is_refused():
     with pytest.raises(hx.StartError, match="off the manifold"):
         hx.sample(tilted, ellipse, [2.0, 1.0])
+
+
+def test_what_is_printed_fits_on_a_screen():
+    samples = hx.sample(tilted, ellipse, [2.0, 0.0], chains=64, draws=3, warmup=0, step_size=0.1, progress=False)
+    first, *others = repr(samples).splitlines()
+    assert first == "Samples: chains 64, draws of each 3, steps between draws 1, n = 2"
+    assert others[0] == "  step size   0.1"
+    assert f"{samples.counts['accepted'].sum()} accepted" in others[-1]
+    assert "accepted" not in repr(replace(samples, counts={}))

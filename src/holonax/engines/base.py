@@ -25,6 +25,7 @@ class Runner(ABC):
         grain: the number of paths in a call is a multiple of it; equal to `chunk` where it cannot vary.
         workers: how many calls may run at a time.
         least: the number of paths from which on a call of their own is worth its while.
+        tapered: whether chunks should become smaller towards the end of a run, because each is to be stored after it.
         name: of the engine.
         fallback: if another engine was meant, why it cannot serve.
         how: what is to be said of the way in which it runs.
@@ -39,6 +40,7 @@ class Runner(ABC):
     grain: int
     workers: int
     least: int = 1
+    tapered: bool = False
 
     @cached_property
     def quick(self) -> dict[int, int]:

@@ -98,10 +98,10 @@ class LaneRunner(Runner):
         """Some of what is carried, as NumPy arrays of their own."""
         return [np.array(x) for x in jax.device_get(arrays)]
 
-    def rows(self, module: Any, paths: int, first: int, stop: int, stride: int) -> Any:
-        """A buffer (rows, 2n, paths) for the q and p of a call, made by NumPy or CuPy."""
+    def rows(self, paths: int, first: int, stop: int, stride: int) -> np.ndarray:
+        """A buffer (rows, 2n, paths) for the q and p of a call."""
         shape = stop // stride - first // stride, 2 * self.outline.n, paths
-        return module.empty(shape, self.outline.dtype)
+        return np.empty(shape, self.outline.dtype)
 
     def split(self, rows: Any) -> tuple[Any, Any]:
         """Such a buffer as q and p of shape (rows, paths, n)."""

@@ -170,10 +170,13 @@ def memory_present() -> float:
     return min(limits)
 
 
+_LITTLE = 2**27
+"""Bytes that a process always has if it has JAX."""
+
+
 def memory(what: str, size: float, remedy: str) -> None:
     """Raise if `what` takes more bytes than this process may have."""
-    present = memory_present()
-    if size > present:
+    if size > _LITTLE and size > (present := memory_present()):
         raise InputError(f"{what} need {size / 2**30:.1f} GiB, this machine has {present / 2**30:.1f}; {remedy}")
 
 

@@ -184,6 +184,20 @@ def _vectors(name: str, values: Any, shape: tuple[int, ...] | None) -> Array:
     return array
 
 
+_NEARER = "start nearer to the manifold, where the constraints nearly hold"
+_NO_PROJECTION = {
+    Status.NOT_CONVERGED: f"Newton's method does not get there; {_NEARER}",
+    Status.OTHER_BRANCH: f"Newton's method ends on another part of the manifold than the near one; {_NEARER}",
+    Status.ROUND_OFF: "round-off is too large to see whether the constraints hold; make nearly dependent ones "
+    "independent, or use float64",
+    Status.SINGULAR: "gradients of constraints are dependent there, one of them vanishes, or the mass matrix is "
+    "singular; remove redundant constraints, or start elsewhere",
+    Status.NON_FINITE: "L, g or a derivative became NaN or infinite on the way; start inside their domain, and not "
+    "where the gradient of a constraint vanishes, as that of a distance does between particles in one place",
+}
+"""What statuses mean where no step is taken."""
+
+
 def _check(point: StartPoint) -> None:
     """Raise for the first thing that is wrong."""
     if np.ndim(point.q) == 1:
@@ -206,7 +220,9 @@ def _check(point: StartPoint) -> None:
     )
     for path, status in enumerate(point.status[:, 0]):
         if status:
-            raise StartError(f"project=True found no point of T*S near path {path}: {Status(status).advice}")
+            which = f"the start of path {path}" if paths > 1 else "the given state"
+            reason = _NO_PROJECTION.get(Status(status), Status(status).advice)
+            raise StartError(f"project=True found no point of T*S near {which}: {reason}")
     values = np.concatenate([point.g, point.potentials, point.p, point.v], axis=1)
     force = ~np.isnan(point.force).any(axis=1)  # infinity may be that of XLA alone, which rounds tiny numbers to 0
     demand(

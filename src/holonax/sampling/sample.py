@@ -45,7 +45,7 @@ _SAFETY = 0.5  # of the smallest size at which a step had no solution, for chain
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Samples:
     """Chains on the manifold.
 
@@ -65,6 +65,17 @@ class Samples:
     energy_error: float
     counts: dict[str, np.ndarray]
     thin: int
+
+    def __repr__(self) -> str:
+        chains, draws, n = self.q.shape
+        lines = [
+            f"Samples: chains {chains}, draws of each {draws}, steps between draws {self.thin}, n = {n}",
+            f"  step size   {self.step_size:.3g}",
+            f"  acceptance  {self.acceptance.min():.2f} to {self.acceptance.max():.2f} of a chain's proposals",
+        ]
+        if self.counts:
+            lines.append("  proposals   " + ", ".join(f"{x.sum()} {name}" for name, x in self.counts.items()))
+        return "\n".join(lines)
 
     def to_arviz(self) -> Any:
         """The chains for ArviZ 1, an xarray.DataTree, for effective sample sizes, R-hat and autocorrelation.

@@ -20,9 +20,19 @@ Notify = Callable[[int], None]
 """What the work on a chunk calls with the path-steps that it has done so far."""
 
 
-def cut(paths: int, size: int) -> Iterator[range]:
-    """Chunks of consecutive paths, all of that size but the last."""
-    return (range(first, min(first + size, paths)) for first in range(0, paths, size))
+_SHARE = 4
+
+
+def cut(paths: int, size: int, least: int | None = None) -> Iterator[range]:
+    """Chunks of consecutive paths, all of that size but the last.
+
+    With `least`, a chunk is no more than a quarter of what is left, down to that size (guided self-scheduling): when
+    the last one is computed, little is left to be stored.
+    """
+    first = 0
+    while left := paths - first:
+        own = size if least is None else min(size, max(1, left // _SHARE // least) * least)
+        yield range(first, first := first + min(own, left))
 
 
 def run_chunks(
@@ -53,7 +63,7 @@ def run_chunks(
     with Bar(total, "path-steps", show=progress, told=told) as bar:
         overseer = _Overseer(work, bar)
         try:
-            with closing(in_order(overseer.run, chunks, workers, overseer.show)) as results:
+            with closing(in_order(overseer.run, chunks, workers, overseer.show, overseer.begun)) as results:
                 for chunk, result in results:
                     keep(result)
                     overseer.finish(chunk)
@@ -74,7 +84,7 @@ class _Overseer(Generic[Result]):
         self.work, self.bar = work, bar
         self.finished = 0  # path-steps of chunks that are kept
         self.underway: dict[range, int] = {}  # path-steps of the others
-        self.stopping = threading.Event()
+        self.stopping, self.begun = threading.Event(), threading.Event()
 
     # In the threads of the chunks.
 
@@ -88,6 +98,8 @@ class _Overseer(Generic[Result]):
         """Note how far a chunk is."""
         if self.stopping.is_set():
             raise Stopped
+        if chunk in self.underway:  # by a second note: its paths are at their start
+            self.begun.set()
         self.underway[chunk] = done
 
     # In the thread of the caller.

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
+
+from holonax.background import in_thread
 
 _POPULATE_WRITE = 23  # of Linux 5.14 and newer
 _PAGE, _PIECE = 2**12, 2**21
@@ -24,7 +27,8 @@ def ask_for_pages(arrays: Iterable[np.ndarray]) -> None:
     """Ask for the memory of arrays that will be written to."""
     own = [x for x in arrays if x.nbytes > _PAGE]
     if sys.platform == "linux" and _LEAST <= sum(x.nbytes for x in own) <= _MOST:
-        threading.Thread(target=_ask, args=(own,), daemon=True).start()
+        with suppress(RuntimeError):  # no thread can be started: whoever writes asks for the pages
+            in_thread(partial(_ask, own))
 
 
 def _ask(arrays: list[np.ndarray]) -> None:

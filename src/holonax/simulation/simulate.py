@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from holonax.background import in_background
-from holonax.engines import Runner, runner
+from holonax.engines import Runner, automatic, runner
 from holonax.errors import InputError, Interrupted, SimulationError, StepSizeWarning
 from holonax.inputs.checks import memory as enough
 from holonax.mechanics.system import State, System
@@ -139,7 +139,7 @@ def execute(plan: Plan, progress: bool, crew: Crew | None = None) -> Run:
     recorder = Recorder(plan, program.block)
     workers, total = program.workers, plan.paths * plan.steps
     size = chunk_size(program, plan, crew.chunks(plan) if crew else workers)
-    chunks = cut(plan.paths, size)
+    chunks = cut(plan.paths, size, program.least if program.tapered and not plan.observe else None)
     program = program.beside(min(workers, -(-plan.paths // size)))
     work = partial(_run_chunk, Stepper(plan, program), recorder)
     try:
@@ -181,7 +181,9 @@ def _compiled(plan: Plan, progress: bool) -> Runner:
     spent = time.perf_counter() - begin
     _log.info("engine %s (%s); ready after %.2g s", program.name, why(plan.engine, program), spent)
     if program.fallback is not None and plan.engine != "auto":
-        raise InputError(f"the {program.fallback}; engine='auto' runs it on the plain XLA engine")
+        best = automatic()
+        tries = "runs it on" if best == plan.engine else f"tries {best!r}, then"
+        raise InputError(f"the {program.fallback}; engine='auto' {tries} the plain XLA engine")
     expected = program.sparse or plan.form.recipes
     if program.fallback is not None and not expected and program.fallback not in _told:
         _told.add(program.fallback)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -24,7 +27,7 @@ def missing() -> str | None:
     return None
 
 
-_LANDING = 2**26
+_LANDING = 2**27
 """Bytes of an array up to which it is copied from the device into page-locked memory, which is several times as fast.
 Such memory is kept for the next one, and nobody else can have it."""
 
@@ -37,6 +40,36 @@ def compiled(source: str) -> Any:
     import cupy
 
     return cupy.RawModule(code=source, options=("--std=c++17",)).get_function(KERNEL)
+
+
+@final
+class Room:
+    """For kernels of a run side by side: two of them, or more as long as these have few threads.
+
+    If all ran at a time, all would end together, and the host would have everything to store when the device has
+    nothing left to do.  With twice as many threads as fit the device, it is busy while one ends and the next begins.
+    """
+
+    def __init__(self, kernel: Any, block: int) -> None:
+        import cupy
+
+        resident = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.kernel.ptr, block, 0)
+        self.few = 2 * resident * block * cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self.inside: list[int] = []  # threads of the kernels that run
+        self.changed = threading.Condition()
+
+    @contextmanager
+    def entered(self, threads: int) -> Iterator[None]:
+        """Wait for room for a kernel of so many threads; it has the room until the end of the context."""
+        with self.changed:
+            self.changed.wait_for(lambda: len(self.inside) < 2 or sum(self.inside) < self.few)
+            self.inside.append(threads)
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.inside.remove(threads)
+                self.changed.notify_all()
 
 
 def idle_stream() -> Any:

@@ -89,8 +89,9 @@ class ThreadEmitter(Expressions):
         return [f"{self.recorded_at(k)} = c{i};" for k, i in enumerate(self.program.recorded) if i in own]
 
     def recorded_at(self, k: int | str) -> str:
-        """The place of the k-th number that is recorded."""
-        return f"rows[(row * {len(self.program.recorded)} + {k}) * size + lane]"
+        """The place of the k-th number that is recorded: in every row the positions of all paths, then the momenta."""
+        n = self.program.n
+        return f"rows[row * {2 * n} * size + lane * {n} + {k} + ({k} < {n} ? 0 : (size - 1) * {n})]"
 
     def end(self, ends: dict[int, Node]) -> list[str]:
         """Let what is carried be what it is at the end of a step."""

@@ -18,7 +18,7 @@ from holonax.compiler.ir.graph import TooLong, Untranslatable
 from holonax.compiler.ir.program import Program
 from holonax.engines.base import ROWS
 from holonax.engines.cuda.array_runner import CudaArrayRunner
-from holonax.engines.cuda.device import compiled, fetched_later, idle_stream, landed, missing, released
+from holonax.engines.cuda.device import Room, compiled, fetched_later, idle_stream, landed, missing, released
 from holonax.engines.cuda.emit import REALS, THREADS, WHOLE, rows_of
 from holonax.engines.cuda.kernel import again, kernel
 from holonax.engines.lanes import LaneRunner, Outline
@@ -46,10 +46,6 @@ def lanes(program: Program) -> str:
 
 WORKERS = 8
 """Chunks at a time, each with a stream of its own: while one is copied or stored, the device computes others."""
-
-RUNNING = 2
-"""Chunks whose kernels run at a time.  If all did, all would end together, and the host would have everything to store
-when the device has nothing left to do; with two of them the device is busy while one ends and the next begins."""
 
 CHUNK, LEAST = 2**19, 2**16
 """Paths in a chunk: at most, for the host is to be busy with some while the device computes others; and at least, where
@@ -86,7 +82,7 @@ class CudaRunner(LaneRunner):
     """Everything stays on the device until it is recorded."""
 
     name = "cuda"
-    least = LEAST
+    least, tapered = LEAST, True
 
     def __init__(self, program: Program) -> None:
         super().__init__(Outline.of(program))
@@ -98,7 +94,7 @@ class CudaRunner(LaneRunner):
             self.least = min(LEAST, self.chunk)
         self.rows_of = rows_of(program)
         self.kernel = compiled(kernel(program))
-        self.lock, self.running = threading.Lock(), threading.Semaphore(RUNNING)
+        self.lock, self.beginning, self.room = threading.Lock(), threading.Lock(), Room(self.kernel, THREADS)
         self.sent: dict[tuple[str, bytes], Any] = {}
 
     @cached_property
@@ -113,16 +109,21 @@ class CudaRunner(LaneRunner):
         return min(BLOCK, self.chunk)
 
     def begin(self, states: State, parameters: Mapping[str, np.ndarray], fate: Fate | None = None) -> Chunk:
-        """As the other engines, on the device: the entries of one path for all, then what each has of its own."""
+        """As the other engines, on the device: the entries of one path for all, then what each has of its own.
+
+        What they share is made for one chunk after another: Python would do it for all at the same pace, and the first
+        could not be launched before the last.
+        """
         import cupy
 
         size, one = len(states.q), State(*(x[:1] for x in states))
-        entries = self.entries(one, {name: x[:1] for name, x in parameters.items()})
         with (stream := idle_stream()):
-            reals, whole = (
-                self._for_all([x for (of, _), x in zip(self.rows_of, entries, strict=True) if of == matrix], size)
-                for matrix in (REALS, WHOLE)
-            )
+            with self.beginning:
+                entries = self.entries(one, {name: x[:1] for name, x in parameters.items()})
+                reals, whole = (
+                    self._for_all([x for (of, _), x in zip(self.rows_of, entries, strict=True) if of == matrix], size)
+                    for matrix in (REALS, WHOLE)
+                )
             for first, x in self._own(states, parameters):
                 array = cupy.asarray(np.ascontiguousarray(x, self.program.dtype)).reshape(size, -1)
                 reals[first : first + array.shape[1]] = array.T
@@ -169,7 +170,7 @@ class CudaRunner(LaneRunner):
         size = carried.size
         scalars = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32), np.dtype(self.program.dtype).type(h)
         with carried.stream:
-            rows = self.rows(cupy, size, first, stop, stride)
+            rows = cupy.empty((stop // stride - first // stride, 2, size, self.program.n), self.program.dtype)
             after, doubts = cupy.full(size, first, np.int64), cupy.zeros(1, np.int32)
             launch = (-(-size // THREADS),), (THREADS,)
             whose = np.uint64(paths.start), np.uint32(len(paths))
@@ -178,12 +179,12 @@ class CudaRunner(LaneRunner):
             for end in range(first, stop, at_once):
                 numbers = (np.int64(x) for x in (size, first, min(end + at_once, stop), stride, offset))
                 self._launch(launch, (*own, *numbers), doubts)
-            q, p = map(landed, self.split(rows))
-        return carried, q, p
+            found = landed(rows)
+        return carried, found[:, 0], found[:, 1]
 
     def _launch(self, launch: tuple[tuple[int], tuple[int]], arguments: tuple[Any, ...], doubts: Any) -> None:
         """Take all paths to the same step."""
-        with self.running:
+        with self.room.entered(launch[0][0] * THREADS):
             self.kernel(*launch, arguments)
             while int(doubts.get()[0]):
                 with self.lock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 import time
 from typing import Any, NamedTuple, final
 
@@ -95,7 +94,7 @@ class Code:
         self.tables = np.array([x.ctypes.data for x in self.data], np.uint64)
         address, self.compiler = load(code, KERNEL)
         self.function = SIGNATURE(address)
-        self.frames, self.pace = threading.local(), Pace()
+        self.pace = Pace()
 
     @staticmethod
     def of(program: ArrayProgram, paths: int, kept: StepCache) -> Code:
@@ -133,9 +132,6 @@ class Code:
 
         return at_once(one, threads) if threads > 1 else one(0)
 
-    @property
-    def frame(self) -> np.ndarray:
-        """Of this thread, and of those who help it."""
-        if not hasattr(self.frames, "memory"):
-            self.frames.memory = aligned_memory(self.layout.frame_size * self.paths)
-        return self.frames.memory
+    def new_frame(self) -> np.ndarray:
+        """Memory for a step: of nobody else while the kernel runs."""
+        return aligned_memory(self.layout.frame_size * self.paths)

@@ -30,15 +30,23 @@ def _copied(memory: np.ndarray) -> np.ndarray:
     return copy
 
 
+def _frame(frames: dict[Code, np.ndarray], code: Code) -> np.ndarray:
+    """That of a code, made when it is first needed."""
+    if code not in frames:
+        frames[code] = code.new_frame()
+    return frames[code]
+
+
 @dataclass
 class Vector:
-    """Paths of a vector: their track in memory, and where the next one goes."""
+    """Paths of a vector: their track in memory, where the next one goes, and a frame that vectors of a chunk share."""
 
     code: Code
     paths: range  # of the chunk
     track: np.ndarray
     other: np.ndarray
     fixed: np.ndarray
+    frame: np.ndarray
     parameters: dict[str, Any]  # of the paths, in `fixed`
 
 
@@ -127,13 +135,15 @@ class ArrayRunner(ArrayEngine):
         leaves = jax.tree.leaves(begin(state, len(self.method.outcomes), fate))
         paths = len(state.q)
         size = PATHS if paths == PATHS else 1
-        groups = []
+        groups: list[Vector] = []
+        frames: dict[Code, np.ndarray] = {}
         for first in range(0, paths, size):
             own = range(first, first + size)
             values = of_paths(parameters, own)
             code = self.code(size, values)
             track, other = (aligned_memory(code.layout.track_size * size) for _ in range(2))
-            group = Vector(code, own, track, other, self._fixed(code, values), values)
+            frame = _frame(frames, code)
+            group = Vector(code, own, track, other, self._fixed(code, values), frame, values)
             for view, leaf in zip(self._tracked(group), leaves, strict=True):
                 view[:] = np.reshape(leaf[first : first + size], (size, -1)).T
             groups.append(group)
@@ -142,10 +152,12 @@ class ArrayRunner(ArrayEngine):
     def renewed(self, carried: list[Vector], parameters: Mapping[str, Any]) -> list[Vector]:
         """Other values of some parameters; tracks lie in memory alike whatever the shapes of parameters are."""
         groups = []
+        frames = {group.code: group.frame for group in carried}
         for group in carried:
             values = group.parameters | of_paths(parameters, group.paths)
             code = self.code(group.code.paths, values)
-            groups.append(replace(group, code=code, fixed=self._fixed(code, values), parameters=values))
+            frame = _frame(frames, code)
+            groups.append(replace(group, code=code, fixed=self._fixed(code, values), frame=frame, parameters=values))
         return groups
 
     def advance(
@@ -188,7 +200,7 @@ class ArrayRunner(ArrayEngine):
         now = first
         while now < stop:
             written = now // stride - first // stride
-            pointers = (group.track, group.other, group.fixed, code.frame, code.tables, buffer[written:])
+            pointers = (group.track, group.other, group.fixed, group.frame, code.tables, buffer[written:])
             begun = now
             now = code.call(pointers, now, stop, (stride, offset), self.threads)
             if (now - begun) % 2:

@@ -11,8 +11,8 @@ from typing import final
 RARELY = 32
 """The slower way is tried again after so many times the seconds that it would take."""
 
-WORTH_STARTING = 0.005
-"""Seconds of a call from which on threads are started for it, which takes some ten-thousandths."""
+WORTH_CALLING = 0.005
+"""Seconds of a call from which on it is worth while to call other threads, which takes some ten-thousandths."""
 
 
 @final
@@ -25,7 +25,7 @@ class Pace:
 
     def choose(self, threads: int, steps: int) -> int:
         """So many threads, or one, for the next steps."""
-        if 1 not in self.seconds or steps * self.seconds[1] < WORTH_STARTING:
+        if 1 not in self.seconds or steps * self.seconds[1] < WORTH_CALLING:
             return 1
         if threads not in self.seconds:
             return threads

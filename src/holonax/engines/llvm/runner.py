@@ -146,7 +146,7 @@ class LlvmRunner(LaneRunner):
         again = self.again.place.ctypes.data
         size_of_step = int(np.float64(h).view(np.uint64))
         fixed = np.array([seed & 0xFFFFFFFF, seed >> 32, size_of_step, again, offset], np.uint64)
-        rows = self.rows(np, size, first, stop, stride)
+        rows = self.rows(size, first, stop, stride)
         pointers = (x.ctypes.data for x in (arrays, words, fixed, rows))
         self.kernel(*pointers, size, first, stop, stride)
         self.again.raise_errors()
