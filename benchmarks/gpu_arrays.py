@@ -67,12 +67,15 @@ def check() -> None:
         print(f"{name}, {method}: differs by {abs(found - expected).max():.1e}", flush=True)
 
 
-def rate(made: Runner, entry: Any, paths: int) -> float:
-    """Bead-steps per second, by the median of three calls of about the same duration."""
+def rate(made: Runner, entry: Any, paths: int, stride: int | None = None) -> float:
+    """Bead-steps per second, by the median of three calls of about the same duration.
+
+    Every step whose number is a multiple of `stride` is recorded; by default the last one of each call.
+    """
     carried, steps, first, found = begun(made, entry, paths), 4, 0, []
     while len(found) < 3:
         begin = time.perf_counter()
-        carried, *_ = made.advance(carried, range(paths), 0, H, first, first + steps, steps)
+        carried, *_ = made.advance(carried, range(paths), 0, H, first, first + steps, stride or steps)
         spent = time.perf_counter() - begin
         first += steps
         if spent > SECONDS / 3:

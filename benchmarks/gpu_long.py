@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import statistics
 import subprocess
 import tempfile
 import time
@@ -27,7 +26,7 @@ import numpy as np
 
 import holonax as hx
 from benchmarks.contestants import H
-from benchmarks.gpu_arrays import arrays_runner, begun
+from benchmarks.gpu_arrays import arrays_runner, begun, rate
 from holonax.compiler import Program, Target, compile_step
 from holonax.compiler.ir.program import Block, Items, Rounds, pieces
 from holonax.compiler.passes.rerolling import Rolled
@@ -49,7 +48,7 @@ WRITTEN_OUT = 32
 """Beads up to which the kernel without loops is tried."""
 
 BLOCKS = "a block per path"
-SECONDS, NEVER = 0.15, 2**40
+NEVER = 2**40
 CHECKED_PATHS, CHECKED_STEPS = 8, 100
 
 
@@ -171,21 +170,6 @@ def made_by(beads: int, variant: Variant) -> CudaRunner:
     return made
 
 
-def rate(made: Runner, entry: Any, paths: int) -> float:
-    """Bead-steps per second of launches that record nothing, by the median of three of about the same duration."""
-    carried, steps, first, found = begun(made, entry, paths), 4, 0, []
-    while len(found) < 3:
-        begin = time.perf_counter()
-        carried, *_ = made.advance(carried, range(paths), 0, H, first, first + steps, NEVER)
-        spent = time.perf_counter() - begin
-        first += steps
-        if spent > SECONDS / 3:
-            found.append(paths * entry.n / 3 * steps / spent)
-        else:
-            steps *= 4 if spent < SECONDS / 16 else 2
-    return statistics.median(found)
-
-
 def places(made: Runner, entry: Any) -> np.ndarray:
     """Where some paths are after a hundred steps, half of them recorded on the way."""
     carried = begun(made, entry, CHECKED_PATHS)
@@ -228,7 +212,7 @@ def report(name: str, beads: int, made: Runner, seconds: float, numbers: tuple[i
     print(f", differs by {off:.1e}{'' if off < 1e-9 else ' WRONG'}", end="", flush=True)
     rates = []
     for paths in numbers:
-        rates.append(rate(made, entry, paths))
+        rates.append(rate(made, entry, paths, NEVER))
         print(f", {paths}: {rates[-1]:.2e}", end="", flush=True)
     print(flush=True)
     return rates if off < 1e-9 else [0.0 for _ in rates]
