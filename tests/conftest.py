@@ -1,5 +1,6 @@
 import gc
 import os
+import signal
 import sys
 from functools import partial
 from importlib import metadata
@@ -18,6 +19,9 @@ os.environ.setdefault(
 os.environ.setdefault("HOLONAX_CHECK", "1")  # programs are checked after every pass
 os.environ["HOLONAX_CACHE"] = ""  # nothing of what is tested comes from an earlier run
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # or its threads would wait for those of other test processes
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.path.insert(0, str(Path(__file__).parent))
 

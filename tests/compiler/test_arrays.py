@@ -153,12 +153,12 @@ QUICK = [
     ("chain", hx.EulerA()),
     ("bent", hx.EulerA()),
     ("fluid", hx.Rattle()),
-    ("numbered", hx.EulerA()),
     ("matrices", hx.EulerA()),
     ("rod", hx.Langevin(1.0, 0.5, metropolis=True)),
-    ("combed", hx.Rattle()),
 ]
 LONGER = [
+    ("numbered", hx.EulerA()),
+    ("combed", hx.Rattle()),
     *(("bent", method) for method in (hx.EulerB(), hx.EulerPrinted(), hx.Rattle(), hx.Kicked(), hx.Lobatto(3))),
     *(
         ("quiet", hx.Langevin(1.0, 0.5, **options))
