@@ -25,6 +25,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for 
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import jax
+from jax import monitoring
+
 from holonax.studies import lockstep
 
 lockstep.jit = partial(lockstep.jit, compiler_options={"xla_backend_optimization_level": 3})  # but studies run long
@@ -41,16 +44,29 @@ def pytest_collection_modifyitems(items):
 
 LONGEST_FILES = {"test_cli.py", "test_orders.py", "test_recipes.py", "test_structure.py", "test_langevin.py"}
 MAPPINGS = Path("/proc/self/maps")
+MOST_MAPPINGS, MANY_PROGRAMS = 30_000, 100
+_programs = []  # that were compiled since mappings were counted: the seconds it took
+
+
+def _note(event, seconds, **_):
+    if event == "/jax/core/compile/backend_compile_duration":
+        _programs.append(seconds)
+
+
+monitoring.register_event_duration_secs_listener(_note)
 
 
 @pytest.fixture(autouse=True)
 def _forget_programs():
-    """XLA's programs take so many mappings of memory that all of them together would exceed what Linux allows."""
-    yield
-    if MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > 30_000:
-        import jax
+    """XLA's programs take so many mappings of memory that all of them together would exceed what Linux allows.
 
-        jax.clear_caches()
+    To count mappings takes some 20 ms, so not after every test.
+    """
+    yield
+    if len(_programs) >= MANY_PROGRAMS and MAPPINGS.exists():
+        _programs.clear()
+        if MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS:
+            jax.clear_caches()
 
 
 @pytest.fixture
