@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items):
 
 LONGEST_FILES = {"test_cli.py", "test_orders.py", "test_recipes.py", "test_structure.py", "test_langevin.py"}
 MAPPINGS = Path("/proc/self/maps")
-MOST_MAPPINGS, MANY_PROGRAMS = 30_000, 100
+MOST_MAPPINGS, MANY_PROGRAMS = 50_000, 100
 _programs = []  # that were compiled since mappings were counted: the seconds it took
 
 

@@ -11,6 +11,7 @@ from ensembles import ALL, pendulum
 from PIL import Image
 
 import holonax as hx
+from support import heavy
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -92,7 +93,7 @@ def shown_numbers(tab):
     )
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name if name in ("pendulum", "linkage") else heavy(name) for name in ALL])
 def test_the_viewer_draws_plays_obeys_and_shows_the_numbers_of_the_run(look, name):
     run = ALL[name]()
     tab = look(run)
