@@ -2,6 +2,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -40,6 +41,18 @@ def pytest_collection_modifyitems(items):
     The tests of a file run in one process (`--dist loadfile`), for they share compiled programs.
     """
     items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_program_for_equal_code():
+    """A third of the programs that XLA compiles are equal to others, of other functions: a cache on disk knows them.
+
+    It ends with the process, and no other process has it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        yield
 
 
 LONGEST_FILES = {"test_cli.py", "test_orders.py", "test_recipes.py", "test_structure.py", "test_langevin.py"}

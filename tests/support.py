@@ -22,7 +22,8 @@ METHODS = list(hx.Method.examples())
 GEOMETRIC = [method for method in METHODS if method.keeps_manifold]
 FOUR = ["pendulum", "ellipsoid", "double_pendulum", "rigid_body"]
 OTHERS = [name for name in hx.systems.names() if name not in FOUR]
-BETWEEN = (hx.Lobatto(4), hx.Lobatto(5))  # of their kind, those with fewest and most stages are tested more often
+MANY_STAGES = (hx.Lobatto(4), hx.Lobatto(5), hx.Lobatto(6))
+"""They compile longest; of their kind, three stages are tested more often."""
 FEW = (hx.EulerA(), hx.Rattle(), hx.Kicked(), hx.Lobatto32())
 """One of each kind, for tests that compile derivatives of a step."""
 
@@ -33,7 +34,7 @@ BRIEF = {
     "oscillator": (hx.Lobatto(3),),
     "ring": (hx.EulerA(),),
 }
-"""A method on a system takes seconds to compile: `make test` takes these, and on the pendulum all but those BETWEEN."""
+"""A method on a system takes seconds to compile: `make test` takes these, and on the pendulum all but MANY_STAGES."""
 
 
 AVAILABLE = [name for name, engine in engines.ENGINES.items() if engine.missing() is None]
@@ -47,7 +48,7 @@ def heavy(*values):
 
 def pairs(names, methods, few=False):
     """Parameters `name, method` of a test; of the methods on the pendulum only a FEW, if so wanted."""
-    on_pendulum = FEW if few else [method for method in methods if method not in BETWEEN]
+    on_pendulum = FEW if few else [method for method in methods if method not in MANY_STAGES]
     return [
         pytest.param(name, method)
         if method in BRIEF.get(name, ()) or (name == "pendulum" and method in on_pendulum)

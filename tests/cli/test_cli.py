@@ -425,7 +425,7 @@ def test_a_method_of_one_s_own(tmp_path):
         (LONG_RUN, signal.SIGINT, (0, 2, 5, 20, 80)),  # the later ones only if nothing was complete before
         pytest.param(LONG_RUN, signal.SIGTERM, (2, 5, 20, 80), marks=pytest.mark.study),
         pytest.param(LONG_STUDY, signal.SIGINT, (1, 16, 48, 160), marks=pytest.mark.study),
-        (LONG_STUDY, signal.SIGTERM, (3,)),
+        pytest.param(LONG_STUDY, signal.SIGTERM, (3,), marks=pytest.mark.study),
     ],
 )
 def test_signals_end_a_process_with_what_is_complete(command, number, moments, tmp_path):

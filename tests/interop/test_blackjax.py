@@ -38,6 +38,7 @@ def chains():
     return jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(1), 256))
 
 
+@pytest.mark.study
 def test_a_chain_is_a_path_of_langevin_with_that_noise(chains):
     """The random numbers of a key are Wiener increments and space-time Lévy areas, in this order."""
     system = langevin_system(tilted, circle, 2, None, "surface")
@@ -51,6 +52,7 @@ def test_a_chain_is_a_path_of_langevin_with_that_noise(chains):
     np.testing.assert_array_equal(transitions.outcome[7], path.report.outcome)
 
 
+@pytest.mark.study
 def test_what_is_sampled(chains):
     """The mean height on the circle is that of von Mises, -I_1(1)/I_0(1)."""
     positions, _ = chains

@@ -61,6 +61,7 @@ def test_newton_counts_beyond_the_inline_sizes():
     assert largest_batch(step, state, noise) <= NOT_SPREAD
 
 
+@pytest.mark.study
 def test_what_used_to_hang_does_not():
     """A mean force of a molecule in two threads: several independent solutions of linear systems in one program."""
     code = """

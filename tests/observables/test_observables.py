@@ -386,7 +386,7 @@ def test_the_pooled_error_of_many_paths_is_honest_however_long_their_memory():
 
 
 def test_the_integrated_time_of_a_chain():
-    values = chains(20_000, 64, seed=4)
+    values = chains(8_000, 64, seed=4)
     pooled = result(hx.Autocorrelation(first, 100), values)
     exact = (1 + PHI) / (1 - PHI) / 2  # 1/2 + sum of PHI^k
     # Madras and Sokal: var = 2 (2 M + 1) tau^2 / n with the window M = 5 tau; the window cuts off exp(-5)

@@ -105,6 +105,7 @@ def test_few_chains_do_as_well(chains, target):
     assert 0.6 * target < error < 1.6 * target
 
 
+@pytest.mark.study
 def test_values_that_a_density_closes_over_may_change():
     strength = 1.0
 

@@ -25,6 +25,7 @@ from holonax.simulation.plan import Plan
 from holonax.simulation.segments import Stepper
 from holonax.simulation.shapes import Shapes
 from holonax.store.ledger import records_of
+from support import heavy
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # or workers would import this file
 
@@ -108,7 +109,7 @@ def slow(client):
     client.run(as_before)
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [heavy(1), 3])
 def test_the_number_of_workers_changes_no_bit(tmp_path, workers, client, whole, count):
     assert same(simulate(), whole)  # by all cores
     workers.scale(count)

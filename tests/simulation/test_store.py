@@ -156,7 +156,7 @@ def test_neighbour_lists_are_made_again(tmp_path, monkeypatch, often):
     assert same(hx.resume(tmp_path / "run.zarr", system, progress=False), whole)
 
 
-@pytest.mark.parametrize("save_every", [2, None])
+@pytest.mark.parametrize("save_every", [2, heavy(None)])
 def test_a_run_is_extended(tmp_path, save_every):
     store = tmp_path / "run.zarr"
     seen = {name: SEEN[name] for name in ("energy", "height", "memory")} | {"end": hx.Mean(E.system.energy)}
@@ -446,7 +446,7 @@ def killed(store, generator):
         return process.stdout.readline().strip() == "done"
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.study)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.study)])
 def test_killed_processes_leave_what_can_be_gone_on_with(tmp_path, kills):
     generator, store, number = np.random.default_rng(kills), tmp_path / "0.zarr", 0
     e = hx.systems.chain(3, 0.3)
@@ -595,7 +595,7 @@ def test_names_that_no_folder_can_have(name):
         simulate(store=name)
 
 
-@pytest.mark.parametrize("name", ["q", "done"])
+@pytest.mark.parametrize("name", [heavy("q"), "done"])
 def test_arrays_whose_description_is_damaged(tmp_path, whole, name):
     store = tmp_path / "run.zarr"
     simulate(store=store, observe=SEEN)
