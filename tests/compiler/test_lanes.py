@@ -444,7 +444,7 @@ def test_a_program_that_would_be_too_large_has_loops_over_arrays_or_is_refused(m
     monkeypatch.setattr(engines.llvm, "TARGET", engines.llvm.TARGET._replace(most=100))
     e = hx.systems.pendulum()
     run = hx.simulate(e.system, hx.EulerA(), e.start, t1=0.5, h=0.25, engine="llvm", progress=False)
-    assert "loops over arrays, for a program of about" in run.reason
+    assert "loops over arrays, because a program of about" in run.reason
     monkeypatch.setattr(engines.llvm, "ArrayRunner", _raise)
     e = hx.systems.pendulum(sigma=0.123)
     with pytest.raises(hx.InputError, match=r"a program of about \d+ operations \(its limit is 100\)"):

@@ -140,7 +140,7 @@ def test_what_the_compiler_made_of_it_is_explained():
 def test_what_runs_with_loops_over_arrays_is_explained_too():
     system = hx.System(lambda q, v: 0.5 * v @ v - q @ q, n=700, constraint=lambda q: q[:650] ** 2 - 1.0)
     rows = dict(hx.explain(system, hx.EulerA()).rows)
-    assert "with loops over arrays, for equations of 1350 unknowns (the limit is 600)" in rows["engine"]
+    assert "with loops over arrays, because equations of 1350 unknowns (the limit is 600)" in rows["engine"]
     assert rows["equations of 1350 unknowns"] == "700 eliminated, 650 left to Newton's method"
 
 

@@ -149,4 +149,4 @@ def test_a_run_that_is_interrupted_at_once_has_no_paths(monkeypatch):
         )
     run = caught.value.result
     assert (run.q.shape, run.observed, run.state.q.shape) == ((0, 5, 3), {}, (0, 3))
-    assert "Run of 0 paths" in repr(run)
+    assert "Run of no paths" in repr(run)

@@ -212,6 +212,6 @@ def test_linear_algebra_in_a_lagrangian_is_translated(name):
 def test_what_is_too_large_for_single_numbers_has_loops_over_arrays_or_says_so_before_any_work():
     chain = hx.systems.chain(256)
     run = hx.simulate(chain.system, hx.EulerA(), chain.start, t1=0.02, h=0.01, engine="llvm")
-    assert "loops over arrays, for equations of 1024 unknowns (the limit is 600)" in run.reason
+    assert "loops over arrays, because equations of 1024 unknowns (the limit is 600)" in run.reason
     with pytest.raises(hx.InputError, match=r"cannot translate equations of 1024 unknowns.*engine='auto'"):
         hx.simulate(chain.system, hx.EulerA(), chain.start, t1=0.02, h=0.01, engine="xla")

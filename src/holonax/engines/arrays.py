@@ -31,7 +31,7 @@ class ArrayEngine(Runner):
     sparse = True
 
     def __init__(self, system: System, method: Method, n: int, dtype: str, reason: str) -> None:
-        self.how = f"with loops over arrays, for {reason}"
+        self.how = f"with loops over arrays, because {reason}"
         self.system, self.method, self.n, self.dtype = system, method, n, dtype
         self.values = kinds(system.parameters, n, dtype)
         self.programs: dict[Shapes, ArrayProgram] = {}

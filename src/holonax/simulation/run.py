@@ -238,14 +238,15 @@ class Run:
         worst = Status(int(np.bincount(failures).argmax())).name if failed else ""
         compiling, running = (self.seconds[part] for part in ("compiling", "running"))
         lines = [
-            f"Run of {paths} paths, {self.steps} steps of h = {self.h:g} to t = {self.t1:g}; {times} times kept",
+            f"Run of {how_many(paths, 'path')}, {how_many(self.steps, 'step')} of h = {self.h:g} to t = {self.t1:g}; "
+            f"{how_many(times, 'time')} kept",
             f"  system   {self.system}",
             f"  method   {self.method}",
             f"  noise    seed {self.seed}, steps from number {self.first_step} on",
             f"  engine   {self.engine}: {self.reason}; {compiling:.2g} s to compile, {running:.2g} s to run",
-            f"  failed   {failed} paths" + (f", mostly {worst}" if failed else ""),
+            f"  failed   {how_many(failed, 'path')}" + (f", mostly {worst}" if failed else ""),
             f"  Newton   residual up to {np.nanmax(self.residual, initial=0.0):.1e}, "
-            f"up to {self.iterations.max(initial=0)} iterations in a step",
+            f"up to {how_many(self.iterations.max(initial=0), 'iteration')} in a step",
         ]
         if self.store is not None:
             share = 1.0 if self.complete else float(np.mean(self.progress)) / self.steps  # type: ignore[arg-type]

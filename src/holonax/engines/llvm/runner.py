@@ -198,7 +198,7 @@ def _compiled(kept: StepCache, system: System, method: Method, n: int, dtype: st
         try:
             return runner_of(compile_step(system, method, n, dtype, TARGET, times=1), kept)
         except TooLong as length:
-            reason = f"{length} would take too long"
+            reason = f"{length} would take too long to compile entry by entry"
     try:
         runner = ArrayRunner(system, method, n, dtype, reason, kept)
         runner.check_translatable()
