@@ -193,8 +193,16 @@ def test_bad_input_is_told_in_one_sentence():
     say(lambda: hx.start(gas(positions=lambda q: q.reshape(2, -1)), Q), "positions raised TypeError.*test_pairs.py")
     flat = hx.System(lagrangian, parameters={"near": hx.pairs(1.0, 0.1, [4.0, 4.0])})
     say(lambda: hx.start(flat, Q), "box has 2 sides but the particles move in 3 dimensions")
-    summed = hx.System(lambda q, v, *, near: 0.5 * v @ v + near.sum(jnp.sum, q), parameters={"near": near(None)})
-    assert hx.start(summed, Q).q.shape == (9,)  # a number for all pairs is one for each
+    total = hx.System(
+        lambda q, v, *, near: v @ v + near.sum(lambda r2: jnp.sum(r2), q), parameters={"near": near(None)}
+    )
+    say(lambda: hx.start(total, Q), r"the potential returns shape \(\) for .* squared distances.*test_pairs.py")
+    for charges in (np.ones(2), np.ones(4), np.float64(1.0)):
+        charged = hx.System(
+            lambda q, v, *, near, c=charges: 0.5 * v @ v + near.sum(lambda r2, a, b: a * b * r2, q, c),
+            parameters={"near": near(None)},
+        )
+        say(lambda charged=charged: hx.start(charged, Q), r"an array of shape .* for 3 particles; it must have a row")
     wrong = hx.System(lambda q, v, *, near: v @ v + near.sum(lambda r2: r2[:2], q), parameters={"near": near(None)})
     say(lambda: hx.start(wrong, Q), r"the potential returns shape \(2,\) for .* squared distances.*test_pairs.py")
     say(lambda: gas().replace(near=1.0), "near has shape .* but the system has it with Pairs")

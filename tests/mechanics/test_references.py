@@ -162,7 +162,7 @@ def test_a_start_is_checked_once(monkeypatch):
     """Unless its arrays, the parameters or the functions are others."""
     checked = []
     original = module._check
-    monkeypatch.setattr(module, "_check", lambda point: checked.append(1) or original(point))
+    monkeypatch.setattr(module, "_check", lambda *x: checked.append(1) or original(*x))
     system = hx.System(lambda q, v, *, mass: 0.5 * mass * v @ v, lambda q: q @ q - strength, parameters={"mass": 1.0})
     start = hx.start(system, [2.0**0.5, 0.0], [0.0, 1.0])
     run = {"t1": 0.5, "h": 0.25, "paths": 2}

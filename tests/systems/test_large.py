@@ -122,7 +122,5 @@ def test_dependent_constraints_of_a_large_system_are_refused():
     start = hx.start(system, chain.start.q)  # two beads at a distance that the rods leave free
     assert start.q.shape == (600,)
     twice = hx.System(chain.system.lagrangian, lambda q: jnp.append(chain.system.g(q), chain.system.g(q)[7]), n=600)
-    with pytest.raises(
-        hx.StartError, match=r"the constraints are dependent \(pivots of g' reach down to .*remove the red"
-    ):
+    with pytest.raises(hx.StartError, match=r"dependent: constraint (7|200) depends most .*its pivot .*remove the red"):
         hx.start(twice, chain.start.q)

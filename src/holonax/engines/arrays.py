@@ -13,10 +13,12 @@ import numpy as np
 from holonax.compiler.arrays.program import ArrayProgram, compile_arrays
 from holonax.engines.base import Runner
 from holonax.engines.plain import PlainRunner
+from holonax.inputs.made import Made
 from holonax.inputs.parameters import kinds
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
 from holonax.methods.path import Fate, Track
+from holonax.numerics.newton import Status
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -68,8 +70,15 @@ class ArrayEngine(Runner):
         step: int,
         offset: int,
     ) -> list[np.ndarray]:
-        """The leaves of the track of one path after a step that was in doubt, given them before it."""
+        """The leaves of the track of one path after a step that was in doubt, given them before it.
+
+        If neighbour lists were made for an earlier state, they are what to doubt first: the step counts as failed, so
+        that it is tried again with lists for the state before it (`holonax.simulation.neighbours`).
+        """
         q, p, v, _, failed, residual, iterations, counts = (np.array(leaf) for leaf in leaves)
+        if any(made.distance(q[None]).any() for made in values.values() if isinstance(made, Made)):
+            stale, number = (np.full_like(failed, x) for x in (Status.STALE_LIST, step + offset))
+            return [q, p, v, stale, number, residual, iterations, counts]
         fate = Fate(np.zeros_like(failed), failed, residual, iterations, counts[None])
         track = Track(State(q[None], p[None], v[None]), fate)
         steps = step, step + 1, step + 2

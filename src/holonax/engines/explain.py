@@ -118,8 +118,9 @@ def _rows_of_arrays(program: ArrayProgram) -> list[tuple[str, str]]:
         unknowns, left = solve.unknowns.size, solve.tape.size
         rest = f", {left} left to Newton's method" if left else ", none left"
         rows.append((f"equations of {how_many(unknowns, 'unknown')}", f"{unknowns - left} eliminated{rest}"))
-        places = len(solve.entries.all.table) - 1
-        rows.append(("their matrix", f"{places} entries, eliminated by {solve.tape.operations} products"))
+        if left:
+            places = len(solve.entries.all.table) - 1
+            rows.append(("their matrix", f"{places} entries, eliminated by {solve.tape.operations} products"))
     rows.append(("loops over arrays", str(program.loops)))
     frame = program.frame_size * np.dtype(program.dtype).itemsize
     rows.append(("frame", f"{frame} bytes for each path, and what elimination needs"))

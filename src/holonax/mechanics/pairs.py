@@ -251,9 +251,16 @@ class PairList(Made):
             apart = apart - recipe.box * jnp.round(apart / recipe.box)
         r2 = jnp.sum(apart**2, axis=-1)
         within = (self.i != self.j) & (r2 < recipe.cutoff**2)
-        own = [_of(jnp.asarray(e), index) for e in each for index in (self.i, self.j)]
+        numbers = [jnp.asarray(e) for e in each]
+        for e in numbers:
+            if e.ndim == 0 or len(e) != len(x):
+                raise InputError(
+                    f"near.sum(potential, q, ...) was given an array of shape {e.shape} for {len(x)} particles; "
+                    "it must have a row for each"
+                )
+        own = [_of(e, index) for e in numbers for index in (self.i, self.j)]
         values = jnp.asarray(potential(jnp.where(within, r2, recipe.cutoff**2), *own))  # where it surely is defined
-        if values.shape not in ((), r2.shape):
+        if values.shape != r2.shape:
             raise InputError(
                 f"the potential returns shape {values.shape} for {r2.shape} squared distances"
                 f"{definition(potential)}; it must return one number for each"

@@ -120,7 +120,11 @@ def _jacobian_at(system: System, q: Any) -> Dense | Bordered | Sparse:
 
 def most_dependent(system: System, q: Any) -> str:
     """Which constraint is nearest to being a combination of the others at q, in words."""
-    found = _jacobian_at(system, q)
+    return worst_constraint(system, _jacobian_at(system, q))
+
+
+def worst_constraint(system: System, found: Dense | Bordered | Sparse) -> str:
+    """The same of a Jacobian at a single point."""
     if isinstance(found, Sparse):
         size, margins = np.asarray(found.gradients), np.asarray(found.multipliers)
         if not np.isfinite(size).all():
@@ -137,7 +141,7 @@ def most_dependent(system: System, q: Any) -> str:
     if not size.all():
         return f"the gradient of constraint {int(np.argmin(size))} vanishes"
     left, values, _ = np.linalg.svd(G / size[:, None])
-    which, ratio = int(np.argmax(np.abs(left[:, -1]))), max(values[-1], np.finfo(float).tiny) / values[0]
+    which, ratio = int(np.argmax(np.abs(left[:, -1]))), values[-1] / values[0]
     return (
         f"constraint {_number(system, which, len(G))} depends most on the others: singular values of g' reach down to "
         f"{ratio:.1e} of the largest"

@@ -16,7 +16,7 @@ from holonax.inputs.checks import flag, instance, is_traced, not_forked, real_nu
 from holonax.inputs.parameters import Values
 from holonax.mechanics.closures import keep_up, remembered
 from holonax.mechanics.good_starts import good_starts, is_made
-from holonax.mechanics.rank import Rank, sizes
+from holonax.mechanics.rank import Rank, sizes, worst_constraint
 from holonax.mechanics.redundancy import without_redundant
 from holonax.mechanics.start_point import StartPoint, compiled_evaluation, evaluation
 from holonax.mechanics.system import State, System
@@ -83,7 +83,7 @@ def start(
         raise
     state = State(point.q, point.p, point.v)
     if not is_traced(point):  # the Lagrangian too may hold a traced parameter
-        _check(point)
+        _check(system, point)
         good_starts(system.form, n).add(state, values)
     return state
 
@@ -132,7 +132,7 @@ def check_start(system: System, start: State, values: Values) -> tuple[System, S
         return system, state
     state = as_state(state) if made else state
     try:
-        _check(_at(system.form, state, values.around(state.q)))
+        _check(system, _at(system.form, state, values.around(state.q)))
     except StartError as error:
         if not system.parameters:
             raise
@@ -198,18 +198,18 @@ _NO_PROJECTION = {
 """What statuses mean where no step is taken."""
 
 
-def _check(point: StartPoint) -> None:
+def _check(system: System, point: StartPoint) -> None:
     """Raise for the first thing that is wrong."""
     if np.ndim(point.q) == 1:
         point = jax.tree.map(lambda x: np.asarray(x)[None], point)
     point = jax.tree.map(np.asarray, point)
     paths = len(point.q)
 
-    def demand(good: np.ndarray, message: str, number: np.ndarray) -> None:
+    def demand(good: np.ndarray, message: str, number: np.ndarray | Callable[[int], str]) -> None:
         if not good.all():
             path = int(np.argmin(good))
             which = f" (path {path} of {paths})" if paths > 1 else ""
-            raise StartError(message.format(number[path]) + which)
+            raise StartError(message.format(number(path) if callable(number) else number[path]) + which)
 
     rank = point.jacobian.rank()
     demand(
@@ -243,7 +243,7 @@ def _check(point: StartPoint) -> None:
         "q is off the manifold; correct q or the constraints, or pass project=True",
         point.implied.max(axis=1, initial=0.0),
     )
-    _check_rank(rank, demand)
+    _check_rank(rank, demand, lambda path: worst_constraint(system, jax.tree.map(lambda x: x[path], point.jacobian)))
     demand(  # one of many may be all but at rest
         (np.abs(point.hidden) <= tolerance * rank.gradients * sizes(point.v).max()).all(axis=1),
         "g'(q) v = {:.3g} is not zero: the velocity is not tangent to S; correct it or pass project=True",
@@ -251,14 +251,14 @@ def _check(point: StartPoint) -> None:
     )
 
 
-def _check_rank(rank: Rank, demand: Callable[[np.ndarray, str, np.ndarray], None]) -> None:
+def _check_rank(rank: Rank, demand: Callable[..., None], worst: Callable[[int], str]) -> None:
     """Raise if constraints are dependent, or so nearly that nothing can be solved."""
     demand(
         rank.constraints > FULL_RANK,
-        f"the constraints are dependent ({rank.measure} of g' reach down to {{:.1e}} of {rank.compared}); remove the "
-        f'redundant ones, or build the system with redundant="allow", which finds them among up to {LARGEST_GROUP} '
-        "that are connected by common coordinates",
-        rank.constraints,
+        "the constraints are dependent: {}; remove the redundant ones, or build the system with "
+        f'redundant="allow", which finds them among up to {LARGEST_GROUP} that are connected by common coordinates; '
+        "start elsewhere if they are dependent at this point alone",
+        worst,
     )
     demand(
         (rank.both > FULL_RANK) | (rank.constraints > 1e-5),  # whose square it is, if the mass is positive

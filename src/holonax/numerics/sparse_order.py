@@ -28,6 +28,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from holonax.numerics.hubs import waited_for
+
 
 class Costs(NamedTuple):
     """What a level, and a step of the dense elimination, cost at least: in multiply-adds that could be done meanwhile.
@@ -66,8 +68,14 @@ class Level(NamedTuple):
     second: Indices
 
 
-def elimination_levels(rows: Indices, columns: Indices, motions: int, size: int, costs: Costs = AS_ARRAYS) -> Order:
-    """In which order to eliminate a matrix whose entries are at (rows, columns)."""
+def elimination_levels(
+    rows: Indices, columns: Indices, motions: int, size: int, costs: Costs = AS_ARRAYS, hubs_wait: bool = False
+) -> Order:
+    """In which order to eliminate a matrix whose entries are at (rows, columns).
+
+    With `hubs_wait`, multipliers do not wait for hubs (`holonax.numerics.hubs`): that is for matrices of which it is
+    seen when they are eliminated whether a pivot is bad, and which are then eliminated in another way.
+    """
     apart = rows != columns
     rows, columns = rows[apart].astype(np.int64), columns[apart].astype(np.int64)
     graph = np.unique(np.concatenate([rows * size + columns, columns * size + rows]))
@@ -78,6 +86,9 @@ def elimination_levels(rows: Indices, columns: Indices, motions: int, size: int,
     is_motion = groups.first < motions
     waiting = ~is_motion[here] & is_motion[there]
     waits_for = here[waiting], there[waiting]
+    if hubs_wait:
+        needed = waited_for(*waits_for)
+        waits_for = waits_for[0][needed], waits_for[1][needed]
     alive = np.ones(number, bool)
     levels: list[Level] = []
     edges = 1

@@ -82,9 +82,10 @@ class EliminationTape(NamedTuple):
 
 
 def elimination_tape(rows: Indices, columns: Indices, motions: int, size: int) -> EliminationTape:
-    """How to eliminate a matrix whose entries are at (rows, columns), each place named once."""
+    """How to eliminate a matrix whose entries are at (rows, columns), each place named once; hubs wait."""
     rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
-    return tape_in_order(rows, columns, size, elimination_levels(rows, columns, motions, size, AS_DATA))
+    order = elimination_levels(rows, columns, motions, size, AS_DATA, hubs_wait=True)
+    return tape_in_order(rows, columns, size, order)
 
 
 def tape_in_order(rows: Indices, columns: Indices, size: int, order: Order) -> EliminationTape:

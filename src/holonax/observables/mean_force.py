@@ -15,6 +15,15 @@ $$ A'(z) = \frac{\langle Z^{-1/2} (\lambda + \frac T2 b \cdot \nabla \log Z) \ra
 
 The second term is the metric term (Sprik and Ciccotti 1998; den Otter and Briels 1998); $\lambda$ itself holds the
 centrifugal force, so that momenta need no further care.
+
+All of this follows from one linear system, as sparse as that of a step: with $y = P^{-1} e_\xi$,
+
+$$ M b = g'^T y, \qquad g' b = e_\xi, \qquad 1/Z = y_\xi, \qquad
+   \lambda = -y \cdot g''(v, v) - b \cdot (L_q - L_{vq} v), $$
+
+and, since $\partial_b P^{-1} = -P^{-1} (\partial_b P) P^{-1}$, the slope of the weight is
+
+$$ -\tfrac12\, b \cdot \nabla \log Z = -\frac{y \cdot g''(b, b) - \frac12\, b \cdot (\partial_b M) b}{y_\xi}. $$
 """
 
 from __future__ import annotations
@@ -31,8 +40,8 @@ from jax import Array
 from holonax.errors import InputError, whole_number
 from holonax.inputs.checks import instance, real_number
 from holonax.inputs.made import Recipe
-from holonax.mechanics.eliminated import terms
 from holonax.mechanics.system import System
+from holonax.numerics.newton import Newton, Status
 from holonax.observables import Mean
 from holonax.observables.base import Over
 from holonax.observables.view import View
@@ -114,18 +123,23 @@ class MeanForce(Mean):
         if not -k <= self.which < k:
             raise InputError(f"which = {self.which}: the system has {k} constraints, numbered from 0")
 
-        def log_weight(q: Array) -> tuple[Array, Array]:
-            G = jax.jacfwd(system.g)(q)
-            M_inverse_G = jnp.linalg.solve(system.mass(q, jnp.zeros_like(q)), G.T)
-            inverse = jnp.linalg.inv(G @ M_inverse_G)
-            return 0.5 * jnp.log(inverse[self.which, self.which]), M_inverse_G @ inverse[:, self.which]
+        v = system.velocity(q, p)
+        unit = jnp.zeros(k, q.dtype).at[self.which].set(1.0)
 
-        logarithm, direction = log_weight(q)
-        slope = jax.jvp(lambda q: log_weight(q)[0], (q,), (direction,))[1]
-        lam = terms(system, q, p).lam_drift[self.which]
-        w = jnp.exp(logarithm)
-        force = w * (lam - self.temperature * slope)
-        return jnp.stack([force, w, force + w, lam])
+        def momenta(q: Array, b: Array) -> Array:  # M b
+            return jax.jvp(lambda v: system.momentum(q, v), (v,), (b,))[1]
+
+        def residual(b: Array, y: Array) -> tuple[Array, Array]:
+            return momenta(q, b) - system.reaction(q, y), system.hidden(q, b) - unit
+
+        (b, y), solved = Newton()(residual, (jnp.zeros_like(q), unit))
+        inverse = jnp.where(solved.status == Status.CONVERGED, y[self.which], jnp.nan)
+        force, curvature, transport = system.force(q, v), _along(system.hidden, q, v), _along(system.momentum, q, v)
+        lam = -(y @ curvature + b @ (force - transport))
+        slope = -(y @ _along(system.hidden, q, b) - 0.5 * b @ _along(momenta, q, b)) / inverse
+        w = jnp.sqrt(inverse)
+        weighed = w * (lam - self.temperature * slope)
+        return jnp.stack([weighed, w, weighed + w, lam])
 
     def result(self, view: View, summary: Any) -> MeanForceResult:  # type: ignore[override]
         """A quotient of two means, and its error to first order."""
@@ -139,3 +153,8 @@ class MeanForce(Mean):
         variance = square_of_force - 2 * ratio * covariance + ratio**2 * square_of_weight
         stderr = np.where(known, np.sqrt(np.maximum(variance, 0)) / weight, np.inf)[()]
         return MeanForceResult(ratio, stderr, rigid, means.stderr[..., 3], means.count)
+
+
+def _along(function: Callable[[Array, Array], Array], q: Array, v: Array) -> Array:
+    """The derivative of `function(q, v)` where q moves with velocity v, and v stays."""
+    return jax.jvp(lambda x: function(x, v), (q,), (v,))[1]

@@ -295,6 +295,11 @@ def describe_failures(plan: Plan, run: Run) -> str:
         where = f" ({most_dependent(own, run.ends.q[path])})"
     elif run.status[path] != Status.NON_FINITE and is_near_singular(own, run.ends.q[path]):
         where = f" ({most_dependent(own, run.ends.q[path])}; near a singular point a smaller h does not help)"
+    if where and own.implied:
+        where += (
+            f"; {how_many(len(own.implied), 'constraint')} left out as redundant, chosen at the start: a run that "
+            "begins near this point leaves out others, and redundant=(...) names them"
+        )
     return (
         f"{len(failed)} of {len(run.status)} paths failed; first path {path} at step {step} "
         f"(t = {plan.t0 + step * run.h:.6g}), residual {run.residual[path]:.2e}, h = {run.h:g}: "

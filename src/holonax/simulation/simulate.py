@@ -184,8 +184,7 @@ def _compiled(plan: Plan, progress: bool) -> Runner:
         best = automatic()
         tries = "runs it on" if best == plan.engine else f"tries {best!r}, then"
         raise InputError(f"the {program.fallback}; engine='auto' {tries} the plain XLA engine")
-    expected = program.sparse or plan.form.recipes
-    if program.fallback is not None and not expected and program.fallback not in _told:
+    if program.fallback is not None and not program.sparse and program.fallback not in _told:
         _told.add(program.fallback)
         warn(f"the {program.fallback}; these paths run on the plain XLA engine instead: the same results, more slowly")
     return program

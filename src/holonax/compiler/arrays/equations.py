@@ -30,6 +30,7 @@ from holonax.compiler.arrays.translate import Translation, handler
 from holonax.compiler.arrays.values import Given, Joined, Ref, Table, fixed
 from holonax.compiler.frontend.translate import look
 from holonax.compiler.ir.graph import Untranslatable
+from holonax.numerics.hubs import waited_for
 from holonax.numerics.newton import Newton
 from holonax.numerics.tape import EliminationTape, elimination_tape
 
@@ -136,6 +137,9 @@ class Rows:
         ]
         own = self.derivatives.stacked(self.rows[1:])
         along, direct = _split(own, n)
+        touching = [np.concatenate([np.zeros(0, np.int64), *(g[i] for g in along)]) for i in range(2)]
+        if not waited_for(*touching).all():
+            return None  # multipliers that share a hub would fill the matrix
         solution, moves = Given(k, self.dtype, "solution"), Given(1, "bool", "moves")
         negative = [
             group._replace(entries=t.operation("negative", group.entries)) for group in _products(t, along, across)
@@ -219,10 +223,13 @@ class Rows:
 
 
 def _least_products(matrix: Group, motions: int, size: int) -> int:
-    """Of the elimination of the motions, without fill-in: each couples the multipliers that it touches."""
-    moving_row, moving_column = matrix.rows < motions, matrix.columns < motions
-    below = np.bincount(matrix.columns[moving_column & ~moving_row], minlength=size)
-    beside = np.bincount(matrix.rows[moving_row & ~moving_column], minlength=size)
+    """Of the elimination of the motions, without fill-in: each couples the multipliers that wait for it."""
+    rows, columns = matrix.rows, matrix.columns
+    lower, upper = (columns < motions) & (rows >= motions), (rows < motions) & (columns >= motions)
+    waits = waited_for(rows[lower], columns[lower])
+    others = rows[lower][~waits] * size + columns[lower][~waits]
+    below = np.bincount(columns[lower][waits], minlength=size)
+    beside = np.bincount(rows[upper & ~np.isin(columns * size + rows, others)], minlength=size)
     return int(below @ beside)
 
 

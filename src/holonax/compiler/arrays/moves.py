@@ -265,7 +265,7 @@ def _scan(translation: Translation, equation: Any, *inputs: Ref) -> list:
     consts, carried = sizes_of_scan(parameters)
     length = parameters["length"]
     if length > MOST_ROUNDS:
-        raise Untranslatable(f"a loop of {length} iterations")
+        raise Untranslatable(f"a loop of {length} iterations (slices and index arrays need none)")
     own, carry, xs = inputs[:consts], list(inputs[consts : consts + carried]), inputs[consts + carried :]
     rows: dict[int, list] = {}
     for i in reversed(range(length)) if parameters["reverse"] else range(length):

@@ -206,7 +206,7 @@ def _scan(build: Build, equation: Any, *inputs: Any) -> list:
     fixed, carry, xs = inputs[:consts], list(inputs[consts : consts + carried]), inputs[consts + carried :]
     length = parameters["length"]
     if length > MOST_ITERATIONS:
-        raise Untranslatable(f"a loop of {length} iterations")
+        raise Untranslatable(f"a loop of {length} iterations (slices and index arrays need none)")
     order = range(length - 1, -1, -1) if parameters["reverse"] else range(length)
     rows: dict[int, list] = {}
     for i in order:

@@ -204,10 +204,10 @@ def _compiled(kept: StepCache, system: System, method: Method, n: int, dtype: st
         runner.check_translatable()
     except Untranslatable as in_arrays:
         if system.recipes:
-            raise
+            raise Untranslatable(f"neighbour lists with {method}: {in_arrays}") from None
         try:
             return runner_of(compile_step(system, method, n, dtype, TARGET), kept)
         except TooLong as length:
-            raise Untranslatable(f"{length}, nor, with loops over arrays, {in_arrays}") from None
+            raise Untranslatable(f"{in_arrays} as loops over arrays, nor {length} entry by entry") from None
     kept.keep(_KERNEL, {_REASON: reason}, [])
     return runner
