@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
+from holonax.mechanics.eliminated import multiplier
 from support import heavy
 
 T = 0.7
@@ -27,6 +28,41 @@ def compare(found, force, rigid):
     assert abs(found.force - force) < 5 * found.stderr
     assert abs(found.rigid - rigid) < 5 * found.rigid_stderr
     assert abs(found.rigid - force) > 5 * np.hypot(found.stderr, found.rigid_stderr)
+
+
+@pytest.mark.parametrize("beads", [5, 40])
+def test_terms_are_those_of_the_formula_with_matrices(beads):
+    """A chain and the distance of its ends, with masses that depend on q; that of 40 beads is solved sparsely."""
+
+    def constraint(q):
+        x = q.reshape(-1, 3)
+        return jnp.append(jnp.sum(jnp.diff(x, axis=0) ** 2, axis=1) - 1.0, jnp.sum((x[-1] - x[0]) ** 2) - apart)
+
+    def lagrangian(q, v):
+        return 0.5 * jnp.sum((1.0 + 0.3 * jnp.sin(q)) * v * v) - jnp.sum(jnp.cos(q))
+
+    random = np.random.default_rng(0)
+    rods = random.normal(size=(beads, 3))
+    rods /= np.linalg.norm(rods, axis=1, keepdims=True)
+    x = np.cumsum(rods, axis=0)
+    apart = np.sum((x[-1] - x[0]) ** 2)
+    system = hx.System(lagrangian, constraint, n=3 * beads)
+    start = hx.start(system, x.ravel(), random.normal(size=3 * beads), project=True)
+    q, p = jnp.asarray(start.q), jnp.asarray(start.p)
+
+    def log_weight(q):
+        G, masses = jax.jacfwd(constraint)(q), 1.0 + 0.3 * jnp.sin(q)
+        inverse = jnp.linalg.inv(G / masses @ G.T)
+        return 0.5 * jnp.log(inverse[-1, -1]), G.T @ inverse[:, -1] / masses
+
+    logarithm, direction = log_weight(q)
+    slope = jax.grad(lambda q: log_weight(q)[0])(q) @ direction
+    rigid = multiplier(system, q, p)[0][-1]
+    w = jnp.exp(logarithm)
+    force = w * (rigid - T * slope)
+    assert abs(slope) > 1e-4
+    found = hx.MeanForce(system, T).fn(q, p)
+    np.testing.assert_allclose(found, [force, w, force + w, rigid], rtol=1e-9)
 
 
 # A rigid trimer, held at the distance r of its ends.

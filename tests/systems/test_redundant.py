@@ -174,6 +174,23 @@ def test_diamonds_that_are_nearly_flat(bonds, flat):
     assert abs(energy[1] / energy[0] - 1.0) < 1e-3
 
 
+def test_the_kept_ones_may_become_dependent_on_the_way():
+    """Three atoms in line by coordinates: of the five constraints any four are dependent in some direction of space."""
+
+    def constraint(q):
+        x = q.reshape(3, 3)
+        squares = jnp.array([(x[0] - x[1]) @ (x[0] - x[1]) - 1.0, (x[0] - x[2]) @ (x[0] - x[2]) - 4.0])
+        return jnp.append(squares, x[1] - 0.5 * (x[0] + x[2]))
+
+    system = hx.System(lambda q, v: 0.5 * v @ v, constraint, n=9, redundant="allow")
+    start = hx.start(system, [-1.0, 0, 0, 0, 0, 0, 1, 0, 0], v=[0.0, -1, 0, 0, 0, 0, 0, 1, 0])
+    message = "1 constraint left out as redundant, chosen at the start: a run that begins near this point"
+    with pytest.raises(hx.SimulationError, match=message) as caught:
+        hx.simulate(system, hx.Rattle(), start, t1=2.0, h=0.01)
+    again = hx.start(system, caught.value.run.q[0, 150])
+    assert hx.independent(system, again).redundant != hx.independent(system, start).redundant
+
+
 def test_a_flat_diamond_with_six_distances_is_refused():
     system, q = diamond(0.0, [*FIVE, (0, 3)], redundant="allow")
     with pytest.raises(hx.StartError, match="but not at points of S nearby"):

@@ -16,7 +16,7 @@ from jax import Array
 from holonax.errors import InputError, shown
 from holonax.inputs.checks import at_least, flag, real_number, real_numbers
 from holonax.mechanics.closures import QUICKLY, remembered
-from holonax.mechanics.inertia import diagonal_mass
+from holonax.mechanics.inertia import entries_and_least
 from holonax.mechanics.noise import Increment
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method, Report
@@ -195,14 +195,15 @@ class Langevin(Method):
         rng = np.random.default_rng(0)
         v = rng.normal(size=(2, *q.shape)) * np.array([0.0, 3.0])[:, None, None]
         near = q + np.array([0.0, 0.1])[:, None, None] * rng.normal(size=(2, *q.shape))
-        mass, rest = (np.asarray(x) for x in _inertia(system.form)(dict(system.parameters), q, v, near))
+        mass, least, rest = (np.asarray(x) for x in _inertia(system.form)(dict(system.parameters), q, v, near))
         if not np.abs(mass[1] - mass[0]).max() <= 1e-9 * np.abs(mass[0]).max():  # NaN where L is not defined for all v
             raise InputError(
                 "L is not quadratic in v: its mass matrix L_vv depends on v; Langevin needs one that does not"
             )
-        if not (smallest := (np.linalg.eigvalsh(mass[0]) if mass.ndim == 4 else mass[0]).min()) > 0:
+        if not (smallest := least[0].min()) > 0:
             raise InputError(
-                f"the mass matrix L_vv has the eigenvalue {smallest:.3g}; Langevin needs it positive definite"
+                "the mass matrix L_vv is not positive definite, which Langevin needs: its smallest eigenvalue or pivot is "
+                f"{smallest:.3g}"
             )
         if self.metropolis and np.nanmax(rest) > 1e-12 * np.nanmax(np.abs(mass)):
             raise InputError(
@@ -271,17 +272,13 @@ class Langevin(Method):
 
 
 @remembered
-def _inertia(form: System) -> Callable[..., tuple[Array, Array]]:
-    """Mass matrices (or their diagonals, if that is all) at q for several v, and momenta of rest at places near by."""
+def _inertia(form: System) -> Callable[..., tuple[Array, Array, Array]]:
+    """Masses at q for several v, whether they are definite, and momenta of rest at places near by."""
 
-    def inertia(values: dict[str, Array], q: Array, v: Array, near: Array) -> tuple[Array, Array]:
+    def inertia(values: dict[str, Array], q: Array, v: Array, near: Array) -> tuple[Array, Array, Array]:
         system = form.given(values)
         rest = jax.vmap(jax.vmap(system.momentum))(near, jnp.zeros_like(near))
-
-        def mass(q: Array, v: Array) -> Array:
-            diagonal = diagonal_mass(system, q, v)
-            return system.mass(q, v) if diagonal is None else diagonal
-
-        return jax.vmap(jax.vmap(mass), (None, 0))(q, v), jnp.abs(rest)
+        masses = jax.vmap(jax.vmap(partial(entries_and_least, system)), (None, 0))
+        return *masses(q, v), jnp.abs(rest)
 
     return jax.jit(inertia, compiler_options=QUICKLY)
