@@ -202,8 +202,8 @@ class Langevin(Method):
             )
         if not (smallest := least[0].min()) > 0:
             raise InputError(
-                "the mass matrix L_vv is not positive definite, which Langevin needs: its smallest eigenvalue or pivot is "
-                f"{smallest:.3g}"
+                "the mass matrix L_vv is not positive definite, which Langevin needs: its smallest eigenvalue or pivot "
+                f"is {smallest:.3g}"
             )
         if self.metropolis and np.nanmax(rest) > 1e-12 * np.nanmax(np.abs(mass)):
             raise InputError(
