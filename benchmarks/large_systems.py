@@ -34,6 +34,19 @@ def dimers(side: int = 3) -> hx.Entry:
     return hx.Entry("dimers", system, hx.start(system, q.ravel()))
 
 
+def star(beads: int) -> hx.Entry:
+    """Rods from one bead to all others, weak noise on all coordinates."""
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v,
+        lambda q: jnp.sum((q[3:].reshape(-1, 3) - q[:3]) ** 2, axis=1) - 1.0,
+        lambda q: 0.05 * q,
+        n=3 * beads,
+    )
+    rods = np.random.default_rng(0).normal(size=(beads - 1, 3))
+    rods /= np.linalg.norm(rods, axis=1, keepdims=True)
+    return hx.Entry("star", system, hx.start(system, np.append(np.zeros(3), rods)))
+
+
 def stiefel(rows: int, columns: int) -> hx.Entry:
     """Orthonormal columns: a dense constraint on a matrix."""
     first, second = np.triu_indices(columns)

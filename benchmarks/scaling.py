@@ -26,8 +26,9 @@ SIZES = {
     "chain": (16, 64, 128, 300, 1000, 3000, 10_000),
     "ring": (16, 64, 128, 300, 1000, 3000, 10_000),
     "net": (4, 6, 8, 12, 16, 24, 32),  # beads along a side
+    "star": (16, 64, 128, 300, 1000, 3000),
 }
-QUICK = {"chain": (8, 16, 32), "ring": (8, 16, 32), "net": (2, 4)}
+QUICK = {"chain": (8, 16, 32), "ring": (8, 16, 32), "net": (2, 4), "star": (8, 32)}
 PATHS = {1: "--", 8: "-"}
 
 
@@ -76,8 +77,10 @@ def measure(name: str, size: int) -> None:
     import holonax as hx
     from benchmarks.contestants import H
     from benchmarks.large_cases import holonax, per_step, seconds
+    from benchmarks.large_systems import star
 
-    entry: hx.Entry = getattr(hx.systems, name)(*([size, size] if name == "net" else [size]))
+    make: Callable[..., hx.Entry] = star if name == "star" else getattr(hx.systems, name)
+    entry = make(*([size, size] if name == "net" else [size]))
     beads = entry.n // 3
     runs: list[Callable[[int], hx.Run]] = [holonax(entry.system, hx.EulerA(), entry.start, H, paths) for paths in PATHS]
     first = seconds(partial(runs[0], 1))
