@@ -72,8 +72,8 @@ def refuse_doubts(runner, group, *_):
 def by_levels(monkeypatch):
     """Small systems are eliminated as large ones are: level by level, to the last unknown."""
 
-    def levels(rows, columns, motions, size, costs=None):
-        return sparse_order.elimination_levels(rows, columns, motions, size, sparse_order.Costs(0, 10**9, 0))
+    def levels(rows, columns, motions, size, costs=None, **options):
+        return sparse_order.elimination_levels(rows, columns, motions, size, sparse_order.Costs(0, 10**9, 0), **options)
 
     monkeypatch.setattr(sparse_order, "FULL", 1.0)
     monkeypatch.setattr(structure, "WORTHWHILE", 10)
