@@ -105,8 +105,6 @@ def test_a_list_that_runs_out_in_a_call_is_no_reason_to_take_steps_again(monkeyp
     system, _, start = fluid((2, 2, 1), skin=0.1, density=0.6)
     start = hx.start(system, start.q)  # at rest: they move more and more in a step
     run = hx.simulate(system, hx.Rattle(), start, engine="llvm", **OPTIONS)
-    path = by_all_pairs(fluid((2, 2, 1), skin=0.1, density=0.6)[1], hx.Rattle(), start, 0.01, 100)
-    assert np.abs(run.q[0, -1] - path.q[-1]).max() < 1e-9
     assert np.abs(run.q[0, -1] - start.q).max() > 0.1  # twice half a skin
     assert not calls
 
