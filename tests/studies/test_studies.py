@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import holonax as hx
-from holonax.studies import strong_orders
+from holonax.studies import lockstep, strong_orders
 from holonax.studies.fit import fitted_order
 from support import entry, fitted_slope, heavy, quick_jit, within
 
@@ -149,6 +149,16 @@ def test_memory_does_not_depend_on_the_number_of_steps_and_paths_need_not_fill_a
 
 
 CIRCLE = hx.System(lambda q, v: 0.5 * v @ v, constraint=lambda q: q @ q - 1.0, noise=lambda q: 3.0 * q[0], n=2)
+
+
+def test_a_large_system_has_smaller_chunks_and_the_same_paths(monkeypatch):
+    method = Known(constant=0.1, blind=True)
+    together = strong(method, Known(), paths=25)["q"]
+    monkeypatch.setattr(lockstep, "_COORDINATES", 1)  # as if one were many
+    assert lockstep.chunk_of(1) == 8 < 25
+    chunks = strong(method, Known(), paths=25)["q"]
+    np.testing.assert_allclose(chunks.error, together.error, rtol=1e-12)
+    np.testing.assert_allclose(chunks.half_width, together.half_width, rtol=1e-9)
 
 
 @pytest.mark.study

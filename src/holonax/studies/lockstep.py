@@ -32,7 +32,10 @@ from holonax.studies.arguments import StudyPlan
 
 _log = logging.getLogger(__name__)
 
-CHUNK = 256
+CHUNK, _FEWEST = 256, 8
+"""The most and the fewest paths that advance together."""
+_COORDINATES = 2**15
+"""That they have together if they are not the fewest: an array of them fits in a cache."""
 COMMIT_SECONDS = 10.0
 """How much work of a chunk may be lost, with a store."""
 _STEPS_PER_CALL = 512
@@ -128,6 +131,11 @@ def squared_errors(state: State, reference: State) -> tuple[Array, Array]:
     return jnp.sum((state.q - reference.q) ** 2, axis=-1), jnp.sum((state.p - reference.p) ** 2, axis=-1)
 
 
+def chunk_of(n: int) -> int:
+    """How many paths of n coordinates advance together: a power of two, fewer of large systems."""
+    return max(_FEWEST, min(CHUNK, 2 ** int(np.log2(_COORDINATES / n))))
+
+
 class _Common(NamedTuple):
     """What all chunks of a study have in common, as its program takes it."""
 
@@ -137,18 +145,20 @@ class _Common(NamedTuple):
     common_factor: int  # steps of the reference from one time that all levels share to the next
     key: Array
     h: Array
+    size: int  # of a chunk
 
     @staticmethod
     def of(plan: StudyPlan) -> _Common:
-        start, levels = plan.start, plan.levels
-        m = plan.reference.noises(plan.system, start.q.shape[0])
+        start, levels, n = plan.start, plan.levels, plan.start.q.shape[0]
+        m, size = plan.reference.noises(plan.system, n), chunk_of(n)
         return _Common(
             _program(plan.system, plan.methods, plan.reference),
-            _at_start(start, len(plan.methods), len(levels.h), m),
+            _at_start(start, len(plan.methods), len(levels.h), m, size),
             jnp.asarray(levels.factors),
             int(np.lcm.reduce(levels.factors)),
             words(plan.seed),
             jnp.asarray(levels.h_ref, start.q.dtype),
+            size,
         )
 
 
@@ -161,27 +171,28 @@ def run_levels(
     again, and one that was interrupted goes on.  Ctrl-C raises `Interrupted` with the joined chunks that are complete.
     """
     paths = plan.paths + plan.paths % 2 if antithetic else plan.paths
-    number = -(-paths // CHUNK)
+    common = _Common.of(plan)
+    number = -(-paths // common.size)
     failures: list[int] = []  # of the chunks that are done
 
     def note(reached: LevelStates) -> None:
         fates = np.asarray(reached.status).any(axis=(0, 1)) | (np.asarray(reached.reference_status) != 0)
         failures.append(int(np.count_nonzero(fates)))
 
-    work = partial(_run_chunk, _Common.of(plan), plan.levels.steps, measure, note, antithetic, ledger)
+    work = partial(_run_chunk, common, plan.levels.steps, measure, note, antithetic, ledger)
     _log.info("study of %d methods on engine xla: several step sizes advance together on one noise", len(plan.methods))
     workers = cores() if jax.default_backend() == "cpu" else 1
-    total = number * CHUNK * plan.levels.steps
+    total = number * common.size * plan.levels.steps
     pieces: list[Any] = []
     try:
         run_chunks(
-            work, cut(paths, CHUNK), pieces.append, workers=workers, total=total, progress=progress,
+            work, cut(paths, common.size), pieces.append, workers=workers, total=total, progress=progress,
             told=lambda: f"{sum(failures)} failed" if any(failures) else "",
         )  # fmt: skip
     except KeyboardInterrupt:
         if not pieces:
             raise
-        message = f"interrupted: {len(pieces)} of {number} chunks of {CHUNK} paths are done"
+        message = f"interrupted: {len(pieces)} of {number} chunks of {common.size} paths are done"
         message += "" if ledger.store is None else f"; the same call with store={str(ledger.store)!r} goes on"
         raise Interrupted(message, _join(pieces)) from None
     return _join(pieces)
@@ -198,14 +209,14 @@ def _run_chunk(
     notify: Notify,
 ) -> Any:
     """Run a chunk, padded to the size that the program is compiled for, and measure it."""
-    program, carry, factors, common_factor, key, h = common
-    number = chunk.start // CHUNK
+    program, carry, factors, common_factor, key, h, size = common
+    number = chunk.start // size
     if (done := ledger.read(f"chunk-{number}")) is not None and done.words["paths"] == len(chunk):
-        notify(CHUNK * steps)
+        notify(size * steps)
         return _like(jax.eval_shape(measure, carry.reached), done.arrays)
-    index = np.arange(chunk.start, chunk.start + CHUNK)
+    index = np.arange(chunk.start, chunk.start + size)
     path = words(index // 2 if antithetic else index).T
-    sign = jnp.asarray(1.0 - 2.0 * (index % 2) if antithetic else np.ones(CHUNK), h.dtype)
+    sign = jnp.asarray(1.0 - 2.0 * (index % 2) if antithetic else np.ones(size), h.dtype)
     begin, kept = 0, time.monotonic()
     if (partly := ledger.read(f"carry-{number}")) is not None:
         begin = partly.words["step"]
@@ -217,7 +228,7 @@ def _run_chunk(
         if time.monotonic() - kept > COMMIT_SECONDS:
             ledger.write(f"carry-{number}", {"step": stop}, _leaves(carry))
             kept = time.monotonic()
-        notify(CHUNK * stop)
+        notify(size * stop)
     note(carry.reached)
     found = jax.tree.map(lambda x: np.asarray(x)[..., : len(chunk)], measure(carry.reached))
     ledger.write(f"chunk-{number}", {"paths": len(chunk)}, _leaves(found))
@@ -237,16 +248,16 @@ def _join(pieces: list[Any]) -> Any:
     return jax.tree.map(lambda *x: np.concatenate(x, axis=-1), *pieces)
 
 
-def _at_start(start: State, methods: int, levels: int, m: int) -> _Carry:
+def _at_start(start: State, methods: int, levels: int, m: int, size: int) -> _Carry:
     state = State(start.q, start.p, start.guess)
-    reference = jax.tree.map(lambda x: jnp.tile(x, (CHUNK, 1)), state)
-    at_levels = jax.tree.map(lambda x: jnp.tile(x, (levels, CHUNK, 1)), state)
+    reference = jax.tree.map(lambda x: jnp.tile(x, (size, 1)), state)
+    at_levels = jax.tree.map(lambda x: jnp.tile(x, (levels, size, 1)), state)
     reached = LevelStates(
         (at_levels,) * methods,
-        jnp.zeros((methods, levels, CHUNK), jnp.int32),
+        jnp.zeros((methods, levels, size), jnp.int32),
         reference,
-        jnp.zeros(CHUNK, jnp.int32),
-        jnp.zeros((methods, levels, 2, CHUNK), start.q.dtype),
+        jnp.zeros(size, jnp.int32),
+        jnp.zeros((methods, levels, 2, size), start.q.dtype),
     )
-    none = jnp.zeros((levels, CHUNK, m), start.q.dtype)
+    none = jnp.zeros((levels, size, m), start.q.dtype)
     return _Carry(reached, none, none)
