@@ -498,6 +498,28 @@ def test_what_depends_on_the_state_in_other_ways_is_refused():
         ArrayRunner(system.form, hx.EulerA(), 24, "float64", "a test").check_translatable()
 
 
+@pytest.mark.parametrize(
+    ("name", "method", "paths"),
+    [
+        ("chain", hx.EulerA(), 1),
+        ("bent", hx.Rattle(), PATHS),
+        heavy("chain", hx.Rattle(), PATHS),
+        heavy("rod", hx.Langevin(1.0, 0.5), 1),
+        heavy("masses", hx.EulerB(), 3),
+        heavy("bent", hx.Lobatto(3), PATHS),
+    ],
+    ids=str,
+)
+def test_in_single_precision_no_step_is_in_doubt(name, method, paths, monkeypatch):
+    """Numbers of four bytes are where elimination looks for them."""
+    monkeypatch.setattr(ArrayRunner, "taken_again", None)
+    system, start = SYSTEMS[name]()
+    q, _, fate = ran(ArrayRunner(system.form, method, system.n, "float32", "a test"), system, start, paths, 8)
+    expected, _, _ = ran(ArrayRunner(system.form, method, system.n, "float64", "a test"), system, start, paths, 8)
+    assert not fate.status.any()
+    np.testing.assert_allclose(q, expected, rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("paths", [heavy(1), PATHS])
 def test_single_precision_with_constants_of_double_precision(paths):
     """As in users' functions: `jnp.zeros` is of double precision, whatever q is."""

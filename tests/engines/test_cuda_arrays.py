@@ -127,6 +127,7 @@ def test_a_path_that_cannot_begin_to_move_is_taken_by_the_plain_engine(device, m
 
 def test_a_single_number_in_single_precision(device, monkeypatch):
     shaped(monkeypatch, 64, 1)
+    monkeypatch.setattr(array_runner.CudaArrayRunner, "taken_again", None)  # no step is in doubt
     e = hx.systems.pendulum()
     asked = {"t1": 0.125, "h": 2.0**-6, "paths": 3, "dtype": "float32", "progress": False}
     found, expected = (

@@ -128,9 +128,10 @@ class _Elimination:
         self.order: list[Indices] = []
 
     def room_for(self, numbers: int) -> int:
-        """The first of so many places."""
-        self.used += numbers + ROOM
-        return self.used - numbers - ROOM
+        """The first of so many places: an even number, where numbers of 4 bytes begin where those of 8 may."""
+        begin = self.used
+        self.used += numbers + numbers % 2 + ROOM
+        return begin
 
     def at(self, keys: Indices) -> Indices:
         """Where entries are; those that are not there are zero."""

@@ -37,6 +37,9 @@ from holonax.mechanics.system import System
 from holonax.methods.base import Method
 from holonax.numerics.newton import Status
 
+SLOT = 8
+"""Bytes of memory per number, whatever its type."""
+
 OWN = {"unknowns", "solution", "workspace", "moves"}
 """What equations have for themselves."""
 
@@ -189,9 +192,13 @@ def lay_out(statements: list[Statement], stored: set[Array], outside: set[Array]
 
 
 def parts_of_workspaces(statements: list[Statement]) -> dict[Array, tuple[Array, int]]:
-    """Arrays that are parts of others, and where they begin there."""
+    """Arrays that are parts of workspaces, and at which slot there they begin: numbers lie close together there."""
     solves = [statement.solve for statement in statements if isinstance(statement, Iterations)]
-    return {array: (solve.workspace, begin) for solve in solves for array, begin in solve.parts.items()}
+    return {
+        array: (solve.workspace, begin * np.dtype(array.dtype).itemsize // SLOT)
+        for solve in solves
+        for array, begin in solve.parts.items()
+    }
 
 
 Lives = dict[Array, tuple[int, int]]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, final
 
-from holonax.compiler.arrays.program import ArrayProgram, consecutive
+from holonax.compiler.arrays.program import SLOT, ArrayProgram, consecutive
 from holonax.compiler.arrays.statements import ArrayLoop, Iterations, MatrixLoops, Reduction, Scatter, Statement
 from holonax.compiler.arrays.values import Array
 from holonax.compiler.ir.graph import Untranslatable
 from holonax.engines.cuda.array_loops import WARP
-from holonax.engines.cuda.array_memory import SCRATCH, SHARED, SLOT, Memory
+from holonax.engines.cuda.array_memory import SCRATCH, SHARED, Memory
 from holonax.engines.cuda.array_newton import NewtonWriter
 from holonax.engines.cuda.device import KERNEL
 from holonax.engines.cuda.elimination import block_functions

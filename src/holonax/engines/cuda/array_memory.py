@@ -14,9 +14,6 @@ from holonax.compiler.arrays.program import ArrayProgram, Lives, first_fit, live
 from holonax.compiler.arrays.solve import home
 from holonax.compiler.arrays.values import Array, Scattered
 
-SLOT = 8
-"""Bytes per number in memory, whatever its type."""
-
 SHARED, SCRATCH, REGISTER = "shared", "scratch", "register"
 NOW, NEXT = "now", "next"
 

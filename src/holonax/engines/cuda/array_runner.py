@@ -11,11 +11,11 @@ from weakref import finalize
 import jax
 import numpy as np
 
-from holonax.compiler.arrays.program import ArrayProgram
+from holonax.compiler.arrays.program import SLOT, ArrayProgram
 from holonax.engines.arrays import ArrayEngine, of_one_path, of_paths
 from holonax.engines.base import ROWS
 from holonax.engines.cuda.array_kernel import Shape, block_kernel, columns_of
-from holonax.engines.cuda.array_memory import SHARED, SLOT
+from holonax.engines.cuda.array_memory import SHARED
 from holonax.engines.cuda.device import compiled, fetched_later, idle_stream, landed, released
 from holonax.engines.cuda.emit import REALS
 from holonax.mechanics.system import State, System

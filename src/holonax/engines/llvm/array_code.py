@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from holonax.background import at_once
-from holonax.compiler.arrays.program import ArrayProgram
+from holonax.compiler.arrays.program import SLOT, ArrayProgram
 from holonax.engines.kept import StepCache, as_array
-from holonax.engines.llvm.array_kernel import KERNEL, SLOT, ArrayKernel
+from holonax.engines.llvm.array_kernel import KERNEL, ArrayKernel
 from holonax.engines.llvm.machine import load, object_code
 from holonax.engines.llvm.meeting import meeting_place
 from holonax.engines.llvm.pace import Pace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from holonax.compiler.arrays.program import ArrayProgram, consecutive
+from holonax.compiler.arrays.program import SLOT, ArrayProgram, consecutive
 from holonax.compiler.arrays.solve import Solve, home
 from holonax.compiler.arrays.statements import ArrayLoop, Iterations, MatrixLoops, Reduction, Scatter, Statement
 from holonax.compiler.arrays.values import Array
@@ -19,9 +19,6 @@ from holonax.methods.path import IN_DOUBT
 KERNEL = "advance"
 ARGUMENTS = "ptr %track, ptr %other, ptr %fixed, ptr %frame, ptr %tables, ptr %buffer, "
 ARGUMENTS += "i64 %first, i64 %stop, i64 %stride, i64 %offset, ptr %meeting, i64 %thread, i64 %threads"
-
-SLOT = 8
-"""Bytes per number in memory, whatever its type."""
 
 
 @final

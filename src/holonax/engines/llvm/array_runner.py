@@ -10,11 +10,11 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from holonax.compiler.arrays.program import SLOT
 from holonax.engines.arrays import ArrayEngine, Shapes, of_one_path, of_paths, shapes_of
 from holonax.engines.base import cores, path_numbers
 from holonax.engines.kept import FROM_CACHE, NOT_KEPT, StepCache
 from holonax.engines.llvm.array_code import ALIGNMENT, Code, Place, aligned_memory, kernel_for
-from holonax.engines.llvm.array_kernel import SLOT
 from holonax.engines.llvm.machine import processor
 from holonax.mechanics.system import State, System
 from holonax.methods.base import Method
