@@ -520,6 +520,20 @@ def test_in_single_precision_no_step_is_in_doubt(name, method, paths, monkeypatc
     np.testing.assert_allclose(q, expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("method", [hx.EulerA(), heavy(hx.Kicked())], ids=str)
+def test_coordinates_that_stay_at_zero_while_others_move(method, dtype, monkeypatch):
+    """Nothing cancels in their constraints, and round-off is what is left of their motions; no step is in doubt."""
+    monkeypatch.setattr(ArrayRunner, "taken_again", None)
+    system = hx.System(
+        lambda q, v: 0.5 * v @ v - 0.5 * q @ q, lambda q: q[2::3] * jnp.exp(q[::3]), lambda q: 0.3 * q, n=24
+    )
+    start = hx.start(system, q=apart(2), v=apart(3), project=True)
+    q, _, fate = ran(ArrayRunner(system.form, method, 24, dtype, "a test"), system, start, PATHS, 64)
+    assert not fate.status.any()
+    assert np.abs(q[:, :, 2::3]).max() < 4 * np.finfo(dtype).eps
+
+
 @pytest.mark.parametrize("paths", [heavy(1), PATHS])
 def test_single_precision_with_constants_of_double_precision(paths):
     """As in users' functions: `jnp.zeros` is of double precision, whatever q is."""

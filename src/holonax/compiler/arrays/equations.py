@@ -32,6 +32,7 @@ from holonax.compiler.frontend.translate import look
 from holonax.compiler.ir.graph import Untranslatable
 from holonax.numerics.hubs import waited_for
 from holonax.numerics.newton import Newton
+from holonax.numerics.roundoff import beside_others
 from holonax.numerics.tape import EliminationTape, elimination_tape
 
 MOST_ITERATIONS = 8
@@ -105,7 +106,7 @@ class Rows:
         return Solve(
             unknowns=self.unknowns,
             guess=guess,
-            **self._judged(self.rows, _diagonal(matrix, self.motions)),
+            **self._judged(guess, self.rows, _diagonal(matrix, self.motions)),
             entries=in_memory(matrix.entries),
             first=None,
             later=Round(
@@ -165,7 +166,7 @@ class Rows:
         return Solve(
             unknowns=self.unknowns,
             guess=guess,
-            **self._judged(self.rows[1:], mass.entries),
+            **self._judged(guess, self.rows[1:], mass.entries),
             entries=in_memory(matrix.entries),
             first=round_of(t.operation("subtract", pushed, residual), t.operation("add", behind, shift)),
             later=round_of(t.operation("negative", residual), shift),
@@ -202,7 +203,18 @@ class Rows:
             raise Untranslatable(f"equations whose solution takes {tape.operations} products")
         return tape
 
-    def _judged(self, rows: list[Ref], masses: Ref | None) -> dict[str, Any]:
+    def _slack(self, guess: Ref) -> Ref:
+        """What counts towards the magnitude of every unknown (`holonax.numerics.roundoff.beside_others`)."""
+        t, none = self.translation, fixed(np.zeros(1, self.dtype))
+        if not self.motions:
+            return none[np.zeros(self.size, np.int64)]
+        largest = t.combined("maximum", t.operation("absolute", guess[: self.motions]))
+        part = t.operation("multiply", largest, fixed(np.asarray(beside_others(self.dtype), self.dtype))).flat
+        return t.concatenated(
+            [part[np.zeros(self.motions, np.int64)], none[np.zeros(self.size - self.motions, np.int64)]]
+        )
+
+    def _judged(self, guess: Ref, rows: list[Ref], masses: Ref | None) -> dict[str, Any]:
         """Whether some residual is more than round-off (or NaN), and the largest residual."""
         t = self.translation
         most = min(MOST_ITERATIONS, self.newton.max_iterations)
@@ -210,9 +222,10 @@ class Rows:
             no = t.operation("and", t.alive, t.operation("not", t.alive))
             none = t.converted(no, self.dtype)
             return {"alive": t.alive, "unsolved": _stored(no), "largest": _stored(none), "most": most}
-        sizes = Magnitudes(t, self.derivatives, self.rows)
+        slack = self._slack(guess)
+        sizes = Magnitudes(t, self.derivatives, self.rows, slack)
         if masses is not None:
-            sizes = Magnitudes(t, self.derivatives, self.rows, sizes.of_unknowns(self.rows[0], masses))
+            sizes = Magnitudes(t, self.derivatives, self.rows, slack, sizes.of_unknowns(self.rows[0], masses))
         values, magnitudes = t.concatenated(rows), t.concatenated([sizes.of(row) for row in rows])
         absolute = t.operation("absolute", values)
         allowed = t.operation("multiply", magnitudes, fixed(np.asarray(self.newton.bound(self.dtype), self.dtype)))

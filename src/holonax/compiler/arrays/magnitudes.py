@@ -1,10 +1,14 @@
 """Magnitudes of arrays: what was added and cancelled in the evaluation of equations.
 
 `holonax.numerics.roundoff` derives them; `holonax.compiler.frontend.magnitude` has the rules for one entry.  A place
-$q + hV$ counts as itself instead of as $|q| + |hV|$, as there for trials.
+$q + hV$ counts as itself instead of as $|q| + |hV|$, as there for trials.  Places and motions have a little more,
+`slack`: the part of the largest motion that counts towards every other one.  Here the largest is that of the guess.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeGuard
 
 import numpy as np
 
@@ -21,10 +25,11 @@ class Magnitudes:
     """Of arrays that depend on the unknowns; what does not is data, whose magnitude is its size."""
 
     def __init__(
-        self, translation: Translation, derivatives: Differentiation, rows: list[Ref], unknowns: Ref | None = None
-    ) -> None:
-        """Of `rows` and what they are made of, given those of the unknowns if these are more than their sizes."""
-        self.translation, self.depends = translation, derivatives.depends
+        self, translation: Translation, derivatives: Differentiation, rows: list[Ref], slack: Ref,
+        unknowns: Ref | None = None,
+    ) -> None:  # fmt: skip
+        """Of `rows` and what they are made of, given those of the unknowns if these are more than size and slack."""
+        self.translation, self.depends, self.slack = translation, derivatives.depends, slack
         self.unknowns = derivatives.unknowns
         self.known: dict[Array, Ref] = {} if unknowns is None else {self.unknowns: unknowns}
         self.kinds: dict[tuple, Kind] = {}
@@ -55,7 +60,7 @@ class Magnitudes:
         sizes = t.operation("absolute", self.unknowns.all)
         own = t.operation("divide", self.of(momenta), t.operation("absolute", masses))
         massless = t.operation("equal", masses, fixed(np.zeros((), self.unknowns.dtype)))
-        own = t.operation("select", massless, sizes[:motions], own)
+        own = t.operation("add", t.operation("select", massless, sizes[:motions], own), self.slack[:motions])
         return t.concatenated([own, sizes[motions:]])
 
     def _of(self, array: Array) -> Ref:
@@ -66,16 +71,16 @@ class Magnitudes:
         return [] if self._is_place(array) else [x for x in array.sources if self.depends(x)]
 
     def _rule(self, array: Array) -> Ref:
-        if array is self.unknowns or self._is_place(array):
-            return self.translation.operation("absolute", array.all)
+        if array is self.unknowns:
+            return self.translation.operation("add", self.translation.operation("absolute", array.all), self.slack)
+        if self._is_place(array):
+            (move,) = (x for x in array.arguments if self.depends(x.array))
+            return self.translation.operation(
+                "add", self.translation.operation("absolute", array.all), self._slack_of(move)
+            )
         match array:
             case Formula():
-                depends = tuple(self.depends(x.array) for x in array.arguments)
-                key = (array.kind, depends)
-                if key not in self.kinds:
-                    self.kinds[key] = array.kind.magnitude(depends)
-                own = [self.of(x) for x, unknown in zip(array.arguments, depends, strict=True) if unknown]
-                return self.translation.formula(self.kinds[key], *array.arguments, *own)
+                return self._of_formula(array, self.of)
             case Combined(operation="add"):
                 return self.translation.combined("add", self.of(array.terms))
             case Joined():
@@ -83,7 +88,21 @@ class Magnitudes:
                 return self.translation.concatenated(parts)[array.inverse]
         raise Untranslatable("equations whose round-off cannot be followed")
 
-    def _is_place(self, array: Array) -> bool:
+    def _of_formula(self, formula: Formula, of: Callable[[Ref], Ref]) -> Ref:
+        depends = tuple(self.depends(x.array) for x in formula.arguments)
+        key = (formula.kind, depends)
+        if key not in self.kinds:
+            self.kinds[key] = formula.kind.magnitude(depends)
+        own = [of(x) for x, unknown in zip(formula.arguments, depends, strict=True) if unknown]
+        return self.translation.formula(self.kinds[key], *formula.arguments, *own)
+
+    def _slack_of(self, move: Ref) -> Ref:
+        """Of some unknowns, or of multiples of them."""
+        if move.array is self.unknowns:
+            return self.slack[move.table]
+        return self._of_formula(move.array, self._slack_of)[move.table]
+
+    def _is_place(self, array: Array) -> TypeGuard[Formula]:
         """Whether this is data and a multiple of one unknown, and no row is the sum of it."""
         if array in self.sums or not isinstance(array, Formula) or not _is_sum(array.kind):
             return False
