@@ -98,9 +98,8 @@ class Magnitudes:
 
     def _slack_of(self, move: Ref) -> Ref:
         """Of some unknowns, or of multiples of them."""
-        if move.array is self.unknowns:
-            return self.slack[move.table]
-        return self._of_formula(move.array, self._slack_of)[move.table]
+        own = self._of_formula(move.array, self._slack_of) if isinstance(move.array, Formula) else self.slack
+        return own[move.table]
 
     def _is_place(self, array: Array) -> TypeGuard[Formula]:
         """Whether this is data and a multiple of one unknown, and no row is the sum of it."""
