@@ -152,7 +152,7 @@ def both(name, method, paths, steps=20, stride=4):
 QUICK = [
     ("chain", hx.EulerA()),
     ("bent", hx.EulerA()),
-    ("fluid", hx.Rattle()),
+    heavy("fluid", hx.Rattle()),
     ("matrices", hx.EulerA()),
     ("rod", hx.Langevin(1.0, 0.5, metropolis=True)),
 ]

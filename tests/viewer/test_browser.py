@@ -152,6 +152,7 @@ CLICKABLE = """
 """
 
 
+@pytest.mark.study
 def test_mouse_colours_theme_and_help(look):
     tab = look(pendulum())
     tab.evaluate("holonax.seek(40)")
