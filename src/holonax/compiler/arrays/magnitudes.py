@@ -8,7 +8,6 @@ $q + hV$ counts as itself instead of as $|q| + |hV|$, as there for trials.  Plac
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeGuard
 
 import numpy as np
 
@@ -68,16 +67,12 @@ class Magnitudes:
 
     def _followed(self, array: Array) -> list[Array]:
         """What is followed further."""
-        return [] if self._is_place(array) else [x for x in array.sources if self.depends(x)]
+        return [] if self._move(array) is not None else [x for x in array.sources if self.depends(x)]
 
     def _rule(self, array: Array) -> Ref:
-        if array is self.unknowns:
-            return self.translation.operation("add", self.translation.operation("absolute", array.all), self.slack)
-        if self._is_place(array):
-            (move,) = (x for x in array.arguments if self.depends(x.array))
-            return self.translation.operation(
-                "add", self.translation.operation("absolute", array.all), self._slack_of(move)
-            )
+        if (move := self._move(array)) is not None:
+            size = self.translation.operation("absolute", array.all)
+            return self.translation.operation("add", size, self._slack_of(move))
         match array:
             case Formula():
                 return self._of_formula(array, self.of)
@@ -101,18 +96,19 @@ class Magnitudes:
         own = self._of_formula(move.array, self._slack_of) if isinstance(move.array, Formula) else self.slack
         return own[move.table]
 
-    def _is_place(self, array: Array) -> TypeGuard[Formula]:
-        """Whether this is data and a multiple of one unknown, and no row is the sum of it."""
+    def _move(self, array: Array) -> Ref | None:
+        """The multiple in a place, which is data and a multiple of one unknown that no row sums; or the unknowns."""
+        if array is self.unknowns:
+            return array.all
         if array in self.sums or not isinstance(array, Formula) or not _is_sum(array.kind):
-            return False
-        unknown = [x.array for x in array.arguments if self.depends(x.array)]
+            return None
+        unknown = [x for x in array.arguments if self.depends(x.array)]
         if len(unknown) != 1 or len(array.arguments) == 1:
-            return False
-        move = unknown[0]
+            return None
+        move = unknown[0].array
         inner = [x.array for x in move.operands if self.depends(x.array)] if isinstance(move, Formula) else []
-        return move is self.unknowns or (
-            isinstance(move, Formula) and inner == [self.unknowns] and _is_product(move.kind)
-        )
+        is_multiple = isinstance(move, Formula) and inner == [self.unknowns] and _is_product(move.kind)
+        return unknown[0] if move is self.unknowns or is_multiple else None
 
 
 def _is_sum(kind: Kind) -> bool:
